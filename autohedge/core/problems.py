@@ -1,0 +1,175 @@
+"""The closed family of errors that AutoHedge answers itself. The door picks the envelope; this file knows no HTTP library.
+
+Problem
+├── BadRequest        400  the request cannot succeed anywhere; `details` lists every finding
+├── Unauthorized      401  the Authorization header is malformed or not accepted
+├── Forbidden         403
+├── NotFound          404  unknown path or model
+├── MethodNotAllowed  405  known path, other method; carries Allow
+├── Gone              410  the model is retired and has nowhere to go
+├── TooLarge          413  body over server.max_body_bytes
+├── Unsupported       415  media type or content encoding that nobody here reads
+├── TooManyRequests   429  a rate limit of ours
+├── UpstreamFailed    502  every candidate failed; `details` lists the attempts
+├── Unavailable       503  no candidate can be tried now; carries Retry-After
+└── DeadlineExceeded  504  the time for the whole request is used up
+
+Rules: each class fixes its status; `code` is one of `CODES` (a test holds that every one is documented and used);
+messages carry no address, no credential and no long value of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+CODES = {
+    "invalid_json": "the body is not JSON; the message gives byte, line and column",
+    "invalid_body": "the body is JSON, but not an object",
+    "invalid_value": "one or more fields are refused by every backend that could serve the model",
+    "limit_exceeded": "a number or the prompt is over what the model accepts",
+    "context_length_exceeded": "the prompt, counted by the engine itself, does not fit the model's window",
+    "unsupported_feature": "tools, images, response_format or this API are known to be missing on every backend of the model",
+    "invalid_encoding": "Content-Encoding does not fit the bytes, or the decoded body is too large",
+    "invalid_token_format": "Authorization is not 'Bearer <token>'",
+    "unauthorized": "the credential is missing or not accepted",
+    "forbidden": "the caller may not do this",
+    "model_not_found": "no backend serves this model; the nearest names are given",
+    "model_retired": "the provider retired this model and no rung is left",
+    "not_found": "no such path",
+    "method_not_allowed": "the path exists with other methods",
+    "body_too_large": "the body is over server.max_body_bytes",
+    "unsupported_media_type": "the Content-Type or Content-Encoding is not one that can be read",
+    "rate_limited": "over the caller's rate",
+    "upstream_failed": "every attempt ended badly",
+    "no_backend": "the model is known, but nothing can serve it now",
+    "queue_full": "every replica is at its concurrency cap and the queue is full or took too long",
+    "starting": "the startup gate has not opened yet",
+    "deadline_exceeded": "the time for the whole request is used up",
+    "internal_error": "a fault of AutoHedge itself",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One finding. `param` is the field's path ("messages[0].role"), `value` a shortened copy of what was sent,
+    `limit` the number that was exceeded and `source` where that number was learned."""
+
+    param: str | None
+    code: str
+    message: str
+    value: Any = None
+    limit: int | None = None
+    source: str | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """The finding as JSON, without the empty fields."""
+        return {key: value for key, value in asdict(self).items() if value is not None or key in {"param", "code", "message"}}
+
+
+class Problem(Exception):
+    """An error that AutoHedge answers itself; never raised bare."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    default_code: ClassVar[str] = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        param: str | None = None,
+        details: Sequence[Detail] = (),
+        retry_after: float | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.param = param
+        self.details = tuple(details)
+        self.retry_after = retry_after  # seconds
+        self.headers = tuple(headers)
+
+
+class InternalError(Problem):
+    pass
+
+
+class BadRequest(Problem):
+    status = 400
+    type = "invalid_request_error"
+    default_code = "invalid_value"
+
+
+class Unauthorized(Problem):
+    status = 401
+    type = "authentication_error"
+    default_code = "unauthorized"
+
+
+class Forbidden(Problem):
+    status = 403
+    type = "permission_error"
+    default_code = "forbidden"
+
+
+class NotFound(Problem):
+    status = 404
+    type = "invalid_request_error"
+    default_code = "not_found"
+
+
+class MethodNotAllowed(Problem):
+    status = 405
+    type = "invalid_request_error"
+    default_code = "method_not_allowed"
+
+
+class Gone(Problem):
+    status = 410
+    type = "invalid_request_error"
+    default_code = "model_retired"
+
+
+class TooLarge(Problem):
+    status = 413
+    type = "invalid_request_error"
+    default_code = "body_too_large"
+
+
+class Unsupported(Problem):
+    status = 415
+    type = "invalid_request_error"
+    default_code = "unsupported_media_type"
+
+
+class TooManyRequests(Problem):
+    status = 429
+    type = "rate_limit_error"
+    default_code = "rate_limited"
+
+
+class UpstreamFailed(Problem):
+    status = 502
+    default_code = "upstream_failed"
+
+
+class Unavailable(Problem):
+    status = 503
+    type = "overloaded_error"
+    default_code = "no_backend"
+
+
+class DeadlineExceeded(Problem):
+    status = 504
+    default_code = "deadline_exceeded"
+
+
+def gathered(details: Sequence[Detail]) -> BadRequest:
+    """One 400 for all findings: the first one's sentence leads, the rest are counted and listed."""
+    first = details[0]
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    return BadRequest(first.message + more, code=first.code, param=first.param, details=details)
