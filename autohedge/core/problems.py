@@ -93,6 +93,14 @@ class Problem(Exception):
         self.retry_after = retry_after  # seconds
         self.headers = tuple(headers)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Problems cross the process border of the examiner with all their fields."""
+        return _rebuilt, (type(self), self.message, self.code, self.param, self.details)
+
+
+def _rebuilt(kind: type[Problem], message: str, code: str, param: str | None, details: tuple[Detail, ...]) -> Problem:
+    return kind(message, code=code, param=param, details=details)
+
 
 class InternalError(Problem):
     pass

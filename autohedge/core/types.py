@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -261,6 +261,13 @@ class Candidate:
     known: bool = True  # False: declared, but the engine has not confirmed it yet
 
 
+class Admitted(NamedTuple):
+    """A candidate that may be tried now, with its breaker's stamp of that moment."""
+
+    candidate: Candidate
+    stamp: int
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Everything a snapshot knows of one public model name."""
@@ -269,6 +276,8 @@ class Route:
     candidates: tuple[Candidate, ...]
     kinds: frozenset[Kind]
     owned_by: str = "autohedge"
+    room: int = 0  # tokens, prompt and answer together, that surely fit every candidate
+    lacking: frozenset[str] = frozenset()  # abilities that some candidate is known not to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +366,7 @@ class Judgement:
     reason: str = ""
     status: int = 0  # the status a caller should see when it differs from the engine's (200 with an error inside)
     retry_after: float | None = None
+    certain: bool = False  # the engine's own obituary: opens a breaker at once
     teaches: Mapping[str, int] = field(default_factory=lambda: NOTHING)  # limits named by an error text: context, max_output
 
 

@@ -1,0 +1,52 @@
+# Two commands for a newcomer: `make run` and `make test`. Everything else is for those who stay.
+# Each target installs what it needs into its own environment; nothing outside this folder is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench docs clean
+
+help: ## What there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.demo ## AutoHedge on 127.0.0.1:8000 with two real llama.cpp engines (no Docker, no Redis)
+	$(BIN)/autohedge quickstart
+
+test: $(VENV)/.dev ## All tests that need no root
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.dev ## Format, lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q
+
+format: $(VENV)/.dev ## Rewrite the code in the house's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## Compare with nginx, and with smg where it installs, in one run
+	$(BIN)/python -m bench.run
+
+docs: $(VENV)/.dev ## Write the computed parts of the documentation
+	$(BIN)/python docs/generate.py
+
+clean: ## Remove everything that was built or installed here
+	rm -rf $(VENV) .bench .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@touch $@
+
+# The demo engine's wheel does not exist for every machine: without it the sample engine takes its place.
+$(VENV)/.demo: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]' \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,5 @@
+"""`python -m autohedge`."""
+
+from autohedge.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,360 @@
+"""Where the house is built and wired: the only place that makes parts, reads clocks and draws random numbers.
+
+One task group owns every background task; when one of them fails, the process says so and ends. Reload (SIGHUP, or a
+changed file) builds new settings first and swaps them in as a whole; a file that does not load leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+import random
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+import uvloop
+from prometheus_client import ProcessCollector
+from starlette.middleware.cors import CORSMiddleware
+
+from autohedge import __version__
+from autohedge.attempt import Attempter
+from autohedge.core.types import Appeared, Candidate, Changed, DiscoveryEvent, Kind, Sweep
+from autohedge.doors.access_log import AccessLog
+from autohedge.doors.edge import App, Edge
+from autohedge.doors.status import Standing, status_app
+from autohedge.examiner import Examiner
+from autohedge.memory.exposition import View, exposition
+from autohedge.memory.health import Health
+from autohedge.memory.meters import Meters
+from autohedge.memory.registry import Registry
+from autohedge.payloads.reading import Bounds
+from autohedge.providers import DIALECTS
+from autohedge.relay import Relay, Tools
+from autohedge.rules.breaker import Options as BreakerOptions
+from autohedge.rules.budget import RetryBudget
+from autohedge.rules.standing import Transition
+from autohedge.settings.endpoints import parse as parse_endpoints
+from autohedge.settings.load import ConfigErrors, load
+from autohedge.settings.model import Settings
+from autohedge.sources.file import FileSource
+from autohedge.sources.static import StaticSource
+from autohedge.sources.watch import watch
+from autohedge.waiting import WaitingRoom
+from autohedge.watchers.asking import Asker
+from autohedge.watchers.learning import Learner, Pace
+from autohedge.wire.connection import Options
+from autohedge.wire.pool import Pool
+from autohedge.wire.server import EdgeProtocol
+
+LOGGER = logging.getLogger("autohedge")
+FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
+CONFIG_POLL = 1.0  # seconds between looks at the configuration file
+STATIC = "static"
+FILE = "file"
+Ready = Callable[[str], None]
+
+
+def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = None) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit code: 1 when the configuration is wrong or the port is taken."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _plain_access_log()
+    try:
+        loaded = load(config, env, read_file)
+    except ConfigErrors as errors:
+        LOGGER.error("the configuration is wrong:\n%s", errors)
+        return 1
+    for warning in loaded.warnings:
+        LOGGER.warning("%s", warning)
+    house = House(loaded.settings, config, env)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(house.run(on_ready or _announce))
+
+
+def _announce(url: str) -> None:
+    LOGGER.info("AutoHedge %s listens on %s", __version__, url)
+
+
+def _plain_access_log() -> None:
+    """Access lines are JSON of their own: no prefix, standard output."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger("autohedge.access")
+    access.handlers = [handler]
+    access.propagate = False
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell every question to every engine
+
+
+def read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+class Pools:
+    """The connections to every replica; a pool is made when a replica is first used and closed when it vanished."""
+
+    def __init__(self, connect: float) -> None:
+        self._options = Options(connect=connect)
+        self._pools: dict[str, Pool] = {}
+
+    def of(self, candidate: Candidate) -> Pool:
+        replica = candidate.replica
+        pool = self._pools.get(replica.id)
+        if pool is None:
+            options = replace(self._options, keep_alive=DIALECTS[candidate.kind].keep_alive)
+            pool = self._pools[replica.id] = Pool(replica.address, options)
+        return pool
+
+    def keep_only(self, replicas: Mapping[str, object]) -> None:
+        for name in [name for name in self._pools if name not in replicas]:
+            self._pools.pop(name).close()
+
+
+class House:
+    """All parts of one process. `run` is its life."""
+
+    def __init__(self, settings: Settings, config: str | None, env: Mapping[str, str]) -> None:
+        self.config = config
+        self.env = env
+        self.settings = settings
+        self.registry = Registry((STATIC, FILE))
+        self.meters = Meters(lambda: self.registry.snapshot.routes)
+        self.standing = Standing(__version__)
+        self.pools = Pools(settings.timeouts.connect)
+        self._counter = itertools.count(1)
+        self._prefix = secrets.token_hex(8)
+
+    def new_id(self) -> bytes:
+        """A request id: unique per process by its prefix, cheap by its counter."""
+        return f"{self._prefix}-{next(self._counter):x}".encode()
+
+    async def run(self, on_ready: Ready) -> int:
+        self.clock = time.monotonic  # not loop.time: uvloop's has steps of a millisecond
+        try:
+            listener = _listen(self.settings.server.bind)
+        except OSError as error:
+            LOGGER.error("cannot listen on %s: %s", self.settings.server.listen, error.strerror)
+            return 1
+        async with Asker(self.settings.learning.timeout) as asker:
+            self._wire(asker)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, _ended)
+            server = uvicorn.Server(self._server_config())
+            try:
+                async with asyncio.TaskGroup() as group:
+                    watchers = group.create_task(self._watch())
+                    await self._first_look()
+                    group.create_task(_tell_ready(server, listener, on_ready))
+                    await server.serve([listener])
+                    watchers.cancel()
+            finally:
+                self.tools.examiner.close()
+                self.pools.keep_only({})
+        return 0
+
+    # --- wiring -----------------------------------------------------------------------------------------------------
+
+    def _wire(self, asker: Asker) -> None:
+        settings = self.settings
+        validation = settings.validation
+        self.room = WaitingRoom(settings.queue.size)
+        self.health = Health(random.random, BreakerOptions(probed=False), self._health_changed)
+        pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
+        self.learner = Learner(self.registry, asker, time.time, pace)
+        self.tools = Tools(
+            settings=settings,
+            registry=self.registry,
+            health=self.health,
+            examiner=Examiner(Bounds(validation.max_decoded_bytes, validation.schema_depth), self._kinds),
+            learner=self.learner,
+            attempter=Attempter(self.pools.of, self.clock, settings.timeouts, self.room.freed),
+            room=self.room,
+            retries=RetryBudget(settings.failover.budget_ratio, settings.failover.budget_rate),
+            meters=self.meters,
+            clock=self.clock,
+            wall=time.time,
+        )
+        management = status_app(self.tools, self.standing, self._scrape, self.new_id)
+        self.edge = Edge(Relay(self.tools), management, AccessLog(settings.server.access_log), self.new_id)
+
+    def _kinds(self) -> frozenset[Kind]:
+        return frozenset(kind for route in self.registry.snapshot.routes.values() for kind in route.kinds)
+
+    def _health_changed(self, candidate: Candidate, transition: Transition) -> None:
+        LOGGER.warning(
+            "worker health changed: %s, model %s: %s -> %s (%s)",
+            *(candidate.replica.id, candidate.served, transition.old, transition.new, transition.reason),
+        )
+
+    def _scrape(self) -> bytes:
+        snapshot = self.registry.snapshot
+        meters = Meters().merge(self.meters.dump((name, replica.seat) for name, replica in snapshot.replicas.items()))
+        return exposition(View(meters, snapshot, time.time(), __version__), [ProcessCollector(registry=None)])
+
+    def _server_config(self) -> uvicorn.Config:
+        settings = self.settings
+        app: App = self.edge
+        cors = settings.server.cors
+        if cors.origins:
+            app = CORSMiddleware(
+                self.edge,
+                allow_origins=cors.origins,
+                allow_headers=cors.headers,
+                allow_methods=cors.methods,
+                max_age=int(cors.max_age),
+            )
+        return uvicorn.Config(
+            app,
+            http=EdgeProtocol,
+            ws="none",
+            lifespan="off",
+            loop="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            backlog=2048,
+            timeout_graceful_shutdown=math.ceil(settings.server.grace),
+        )
+
+    async def _first_look(self) -> None:
+        """Let every engine that answers at once be heard before the first request is; connections wait in the backlog."""
+        until = self.clock() + FIRST_LOOK
+        while self.clock() < until:
+            await asyncio.sleep(0.01)
+            snapshot = self.registry.snapshot
+            if snapshot.sources and all(
+                name in snapshot.lessons or name in self.learner.silent for name in snapshot.replicas
+            ):
+                return
+
+    # --- background -------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Every background task of the process: sources, learning, the configuration file."""
+        self.static = StaticSource(self.settings.backends(), STATIC)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch(self.static, 60, self._swept))
+            path = self.settings.sources.file.path
+            if path:
+                parse = partial(parse_endpoints, file=path, env=self.env, read_file=read_file)
+                source = FileSource(path, parse, self.settings.sources.file.interval, FILE)
+                group.create_task(watch(source, self.settings.sources.file.interval, self._swept))
+            group.create_task(self.learner.run())
+            if self.config is not None:
+                group.create_task(self._reload_on_change(self.config))
+
+    def _swept(self, name: str, sweep: Sweep) -> None:
+        for event in self.registry.apply(name, sweep, time.time()):
+            LOGGER.info("discovery: %s", told(event))
+        replicas = self.registry.snapshot.replicas
+        self.pools.keep_only(replicas)
+        self.health.keep_only(replicas)
+        self.learner.wake()
+
+    async def _reload_on_change(self, config: str) -> None:
+        """Load again on SIGHUP, and when the file's text changed; the text is what counts, not its date."""
+        hangup = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup.set)
+        text = _text_of(config)
+        while True:
+            try:
+                async with asyncio.timeout(CONFIG_POLL):
+                    await hangup.wait()
+            except TimeoutError:
+                if _text_of(config) == text:
+                    continue
+            hangup.clear()
+            text = _text_of(config)
+            self._reload(config)
+
+    def _reload(self, config: str) -> None:
+        try:
+            loaded = load(config, self.env, read_file)
+        except ConfigErrors as errors:
+            LOGGER.warning("the changed configuration is wrong, the old one goes on:\n%s", errors)
+            return
+        for warning in loaded.warnings:
+            LOGGER.warning("%s", warning)
+        new, old = loaded.settings, self.settings
+        if new == old:
+            return
+        for name in RESTART:
+            if _at(new, name) != _at(old, name):
+                LOGGER.warning("%s takes a restart to change", name)
+        self.settings = self.tools.settings = new
+        self.tools.attempter.timeouts = new.timeouts
+        self.room.size = new.queue.size
+        self.edge.log = AccessLog(new.server.access_log)
+        self.static.reload(new.backends())
+        LOGGER.info("the configuration was taken over")
+
+
+# Settings that are used once, at the start.
+RESTART = (
+    "server.listen",
+    "server.workers",
+    "server.cors",
+    "sources",
+    "learning",
+    "state",
+    "failover.budget_ratio",
+    "failover.budget_rate",
+)
+
+
+def _at(settings: Settings, path: str) -> object:
+    value: object = settings
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _text_of(path: str) -> str | None:
+    try:
+        return read_file(path)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def told(event: DiscoveryEvent) -> str:
+    """A discovery event as one line of the log: names and counts, no address."""
+    if isinstance(event, Changed):
+        return f"backend {event.new.name} changed, {len(event.new.addresses)} replicas"
+    verb = "appeared" if isinstance(event, Appeared) else "vanished"
+    return f"backend {event.spec.name} {verb}, {len(event.spec.addresses)} replicas, from {', '.join(event.spec.origins) or 'nowhere'}"
+
+
+def _ended(_number: int, _frame: object) -> None:
+    """uvicorn raises the signal that stopped it once more when all is done; by then there is nothing left to end."""
+
+
+def _listen(bind: tuple[str, int]) -> socket.socket:
+    """A listening socket; raises OSError when the address is taken."""
+    host, port = bind
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def _tell_ready(server: uvicorn.Server, listener: socket.socket, on_ready: Ready) -> None:
+    while not server.started:  # uvicorn tells by this flag alone
+        await asyncio.sleep(0.01)  # noqa: ASYNC110
+    host, port = listener.getsockname()[:2]
+    on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -1,0 +1,264 @@
+"""One attempt: send a call to one candidate and decide whether its answer may be committed.
+
+Rules
+- Nothing reaches the client here. An answer is opened far enough to know that it is one: a stream up to its first content
+  event, a plain body whole (up to `PLAIN_HOLD`), an error body whole.
+- A win without a judgement is provisional: the stream's end decides (stream.py); everything else is judged here, once.
+- The seat of a replica is taken when the attempt starts. Whoever ends the attempt gives it back with `close`.
+- The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name.
+
+It must not know: other candidates, the chain, the client's connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from autohedge.call import Call, Header
+from autohedge.core.types import Attempt, Candidate, Failure, Kind, Outcome, Replica, Verdict
+from autohedge.payloads.span import with_model
+from autohedge.payloads.sse import StreamWatch
+from autohedge.providers import DIALECTS
+from autohedge.rules.verdicts import judge
+from autohedge.settings.model import Timeouts
+from autohedge.wire.answer import Answer
+from autohedge.wire.errors import WireError
+from autohedge.wire.heads import header_lines
+from autohedge.wire.pool import Pool
+
+PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit, so a cut one still fails over
+PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
+EXCERPT = 1 << 16
+STARTS = 10_000  # beginnings of heads that are remembered
+
+# Credentials of the client: kept for backends inside the house, never sent to an external provider.
+CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+# What an external provider may see of the client's headers; everything else could hold a second secret (facts 00b).
+EXTERNAL_HEADERS = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"anthropic-beta",
+        b"anthropic-version",
+        b"content-encoding",
+        b"content-type",
+        b"idempotency-key",
+        b"openai-beta",
+        b"traceparent",
+        b"tracestate",
+        b"user-agent",
+        b"x-request-id",
+    }
+)
+# Engines that serve a body without a model name; others get the name put in.
+NAMELESS = frozenset({Kind.LLAMACPP, Kind.VLLM, Kind.AZURE, Kind.SYSTEMONE})
+
+
+@dataclass(slots=True)
+class Opened:
+    """An attempt whose answer has begun. `pieces` is the body read so far, `whole` says that it is all of it."""
+
+    attempt: Attempt
+    freed: Callable[[Replica], None]
+    answer: Answer | None = None
+    status: int = 0
+    headers: list[Header] = field(default_factory=list)
+    pieces: list[bytes] = field(default_factory=list)
+    whole: bool = False
+    watch: StreamWatch | None = None
+    closed: bool = False
+
+    @property
+    def won(self) -> bool:
+        """Whether this answer may go to the client: an answer, a client's own fault, or a stream that has begun well."""
+        judgement = self.attempt.judgement
+        return judgement is None or judgement.verdict in (Verdict.ANSWER, Verdict.CLIENT_FAULT)
+
+    def close(self) -> None:
+        """Give the connection and the seat back. Idempotent, never waits: safe after a cancel at any point."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.answer is not None:
+            self.answer.release()
+        replica = self.attempt.candidate.replica
+        replica.seat.in_flight -= 1
+        self.freed(replica)
+
+
+class Attempter:
+    """Makes attempts. `pool_of` gives the connections of a replica, `clock` is the loop's, `freed` hears of every seat
+    that is given back.
+    """
+
+    def __init__(
+        self,
+        pool_of: Callable[[Candidate], Pool],
+        clock: Callable[[], float],
+        timeouts: Timeouts,
+        freed: Callable[[Replica], None],
+    ) -> None:
+        self._pool_of = pool_of
+        self._clock = clock
+        self.timeouts = timeouts
+        self._freed = freed
+        self._turn = 0
+        self._starts: dict[tuple[str, str, str, str], tuple[bytes, bytes]] = {}
+
+    async def __call__(self, call: Call, candidate: Candidate, stamp: int) -> Opened:
+        """Try `candidate`. Always returns; `Opened.won` tells. Only a cancel passes through, after giving everything back."""
+        seat = candidate.replica.seat
+        seat.in_flight += 1
+        seat.last = self._turn = self._turn + 1
+        attempt = Attempt(candidate, started=self._clock(), stamp=stamp)
+        opened = Opened(attempt, self._freed)
+        outcome = attempt.outcome = Outcome(own_key=candidate.backend.key is not None)
+        try:
+            await self._open(call, opened, outcome)
+        except WireError as error:
+            outcome.failure = error.failure
+        except asyncio.CancelledError:
+            outcome.left = True
+            attempt.ended = self._clock()
+            attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
+            call.attempts.append(attempt)
+            opened.close()
+            raise
+        call.attempts.append(attempt)
+        if outcome.failure is not None or opened.whole or not opened.pieces:
+            attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
+        if not opened.won:
+            attempt.ended = self._clock()
+            opened.close()
+        return opened
+
+    async def _open(self, call: Call, opened: Opened, outcome: Outcome) -> None:
+        candidate = opened.attempt.candidate
+        budget = call.deadline - opened.attempt.started
+        first_byte = self.timeouts.loading if candidate.kind is Kind.OLLAMA else self.timeouts.first_byte
+        if budget <= 0:
+            outcome.failure = Failure.DEADLINE
+            return
+        body = _body_for(call, candidate)
+        try:
+            answer = opened.answer = await self._pool_of(candidate).exchange(
+                self._head(call, candidate, len(body)),
+                body,
+                first_byte=min(first_byte, budget),
+                stall=self.timeouts.stall,
+            )
+        except WireError as error:
+            if error.failure is Failure.FIRST_BYTE_TIMEOUT and budget < first_byte:
+                outcome.failure = Failure.DEADLINE  # our own clock ran out, which says nothing about the engine (B37)
+                return
+            raise
+        opened.attempt.first_byte = self._clock()
+        outcome.status = opened.status = answer.status
+        opened.headers = answer.headers
+        outcome.content_type, outcome.retry_after = _facts_of(answer.headers)
+        outcome.streamed = answer.status < 300 and outcome.content_type.startswith("text/event-stream")
+        if outcome.streamed:
+            await self._preamble(call, opened, outcome, answer)
+        else:
+            await _gather(opened, outcome, answer)
+
+    def _head(self, call: Call, candidate: Candidate, length: int) -> bytes:
+        key = (candidate.replica.id, candidate.kind, call.door, candidate.served)
+        start = self._starts.get(key)
+        if start is None:
+            if len(self._starts) >= STARTS:
+                self._starts.clear()
+            start = self._starts[key] = _start_of(call, candidate)
+        path, host = start
+        if call.query:
+            path += (b"&" if b"?" in path else b"?") + call.query
+        return b"%b%b%bcontent-length: %d\r\n\r\n" % (path, host, _fields_for(call, candidate), length)
+
+    async def _preamble(self, call: Call, opened: Opened, outcome: Outcome, answer: Answer) -> None:
+        """Read a stream up to its first content event (B77, B79: preambles are no answer yet), bounded in bytes and time."""
+        watch = opened.watch = StreamWatch(call.door)
+        size = 0
+        patience = self._clock() + self.timeouts.hold
+        while not (watch.content or watch.error or watch.finished):
+            piece = await answer.read()
+            if not piece:
+                opened.whole = True
+                break
+            opened.pieces.append(piece)
+            size += len(piece)
+            watch.feed(piece)
+            if size > PREAMBLE_HOLD or self._clock() > patience:
+                break
+        outcome.finished = watch.finished
+        if watch.error is not None:
+            outcome.excerpt = watch.error[:EXCERPT]
+            opened.whole = True  # judged now: nothing after an error event makes it an answer
+        elif opened.whole and not watch.events:
+            outcome.excerpt = b"".join(opened.pieces)[:EXCERPT]
+
+
+async def _gather(opened: Opened, outcome: Outcome, answer: Answer) -> None:
+    """Read a plain body whole, or stop after `PLAIN_HOLD` and let the rest be streamed."""
+    size = 0
+    pieces = opened.pieces
+    while size <= PLAIN_HOLD:
+        piece = await answer.read()
+        if not piece:
+            opened.whole = outcome.finished = True
+            break
+        pieces.append(piece)
+        size += len(piece)
+    outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
+
+
+def _facts_of(headers: list[Header]) -> tuple[str, float | None]:
+    content_type, retry_after = "", None
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value.decode("latin-1").lower()
+        elif name == b"retry-after" and value.strip().isdigit():
+            retry_after = float(value)
+    return content_type, retry_after
+
+
+def _body_for(call: Call, candidate: Candidate) -> bytes:
+    """The client's bytes, with the model's name replaced only when this engine knows it by another one."""
+    if not candidate.served or candidate.served == call.named or call.encoding:
+        return call.body
+    if call.named is None and candidate.kind in NAMELESS:
+        return call.body
+    return with_model(call.body, candidate.served)
+
+
+def _start_of(call: Call, candidate: Candidate) -> tuple[bytes, bytes]:
+    """What every request head for this candidate and door begins with: method and path, and after the query the host."""
+    backend = candidate.backend
+    path = DIALECTS[candidate.kind].doors.get(call.door, call.target)
+    if "{" in path:  # Azure: deployment and API version stand in the path
+        params = {"deployment": candidate.served, **backend.params}
+        for name, value in params.items():
+            path = path.replace("{" + name + "}", quote(value, safe=""))
+    address = candidate.replica.address
+    target = (address.prefix + path).encode("latin-1")
+    if b" " in target or b"\r" in target or b"\n" in target:
+        raise ValueError("a path with a stray line break or space")
+    return b"POST " + target, b" HTTP/1.1\r\nhost: " + address.authority.encode("ascii") + b"\r\n"
+
+
+def _fields_for(call: Call, candidate: Candidate) -> bytes:
+    """The header lines that this candidate may see: the client's own, and the backend's credential where it has one."""
+    backend = candidate.backend
+    if backend.external:
+        headers = [pair for pair in call.forwarded if pair[0] in EXTERNAL_HEADERS]
+    elif backend.key is not None:
+        headers = [pair for pair in call.forwarded if pair[0] not in CREDENTIALS]
+    else:
+        if not call.lines:
+            call.lines = header_lines(call.forwarded)
+        return call.lines
+    if backend.key is not None:
+        headers += DIALECTS[candidate.kind].authorize(backend.key)
+    return header_lines(headers)

@@ -1,0 +1,81 @@
+"""One request as the edge admitted it, and the way back to its client.
+
+This file holds what the steps of `relay.py` hand to each other. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autohedge.core.types import Attempt, Door
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class Call:
+    """What the client sent. Header names are lower case, order and repeats as they came; times are loop seconds.
+
+    `model` is the name from the path (Azure deployments), which the body need not repeat. `id` is the client's
+    X-Request-ID or one that the edge made. `attempts`, `code` and `backend` are filled on the way, for the log.
+    """
+
+    door: Door
+    target: str  # path of the door as the engines know it, e.g. "/v1/chat/completions"
+    query: bytes
+    headers: list[Header]
+    forwarded: list[Header]  # what an engine of our own may see: end-to-end, without Host and Content-Length
+    body: bytes
+    encoding: str
+    id: bytes
+    started: float
+    deadline: float
+    lines: bytes = b""  # `forwarded` as it stands in a head, once made
+    model: str | None = None
+    named: str | None = None  # the model that the body names
+    asked: str = ""  # the model that was asked for, by path, by body, or the only one there is
+    attempts: list[Attempt] = field(default_factory=list)
+    code: str = ""  # of a problem that we answered
+    poured: bool = False  # the committed answer was sent to its end
+
+
+class Out:
+    """The way back to the client: ASGI's two messages as three verbs.
+
+    `started` is the commit: from then on no other candidate may answer. `sent` counts body bytes.
+    """
+
+    __slots__ = ("_send", "chars", "count", "ended", "keep", "kept", "sent", "started", "status")
+
+    def __init__(self, send: Send, keep: int = 0, *, count: bool = False) -> None:
+        self._send = send
+        self.count = count  # characters are counted only for a log that wants them
+        self.chars = 0
+        self.status = 0
+        self.started = False
+        self.ended = False
+        self.sent = 0
+        self.keep = keep  # bytes of body to remember for the debug log
+        self.kept = bytearray()
+
+    async def start(self, status: int, headers: Iterable[Header]) -> None:
+        self.started = True
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        """Send a piece; waits while the client reads slower than the engine writes."""
+        self.sent += len(data)
+        if self.count:
+            self.chars += len(data.decode("utf-8", "ignore"))
+        if self.keep > len(self.kept):
+            self.kept += data[: self.keep - len(self.kept)]
+        self.ended = not more
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        await self.start(status, headers)
+        await self.write(body, more=False)

@@ -1,0 +1,79 @@
+"""The command line: `autohedge serve | check | engine | quickstart | version`.
+
+It reads the environment once and hands it on. Exit codes: 0 done, 1 the configuration is wrong or the port is taken, 2 the
+command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autohedge import __version__
+from autohedge.app import serve
+from autohedge.demo import quickstart
+from autohedge.engine.main import run as run_engine
+from autohedge.settings.effective import render
+from autohedge.settings.load import ConfigErrors, load
+
+QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["engine"]:
+        return run_engine(words[1:])
+    parser = argparse.ArgumentParser(
+        prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, what in (
+        ("serve", "run the proxy"),
+        ("check", "print the effective configuration and every fault in it"),
+    ):
+        command = commands.add_parser(name, help=what)
+        command.add_argument(
+            "--config", default=os.environ.get("AUTOHEDGE_CONFIG"), help="YAML file (or AUTOHEDGE_CONFIG)"
+        )
+    commands.add_parser("quickstart", help="run the proxy with two engines of its own on this machine")
+    commands.add_parser("engine", help="run the sample engine (autohedge engine --help)")
+    commands.add_parser("version", help="print the version")
+    asked = parser.parse_args(words)
+    if asked.command == "version":
+        print(__version__)
+        return 0
+    if asked.command == "check":
+        return check(asked.config)
+    if asked.command == "quickstart":
+        return run_quickstart()
+    return serve(asked.config, os.environ)
+
+
+def check(config: str | None) -> int:
+    """Print the effective configuration with the origin of every value; 1 when there is a fault in it."""
+    try:
+        loaded = load(config, os.environ, read_file)
+    except ConfigErrors as errors:
+        print(errors, file=sys.stderr)
+        return 1
+    print(render(loaded))
+    for warning in loaded.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+def run_quickstart() -> int:
+    folder = Path(os.environ.get("AUTOHEDGE_DATA", ".autohedge"))
+    engines = quickstart.start_engines(folder)
+    try:
+        env = quickstart.environment(os.environ, engines)
+        return serve(str(QUICKSTART), env, lambda url: print(quickstart.hints(url, engines), flush=True))
+    finally:
+        quickstart.stop_engines(engines)

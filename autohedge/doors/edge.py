@@ -1,0 +1,228 @@
+"""The front of the house: a plain ASGI app that admits a request, takes its way, and answers every Problem in its envelope.
+
+Rules
+- admit: find the door, the id (the client's X-Request-ID or a new one), the deadline, the credential's form.
+- The body is read here, whole, up to `server.max_body_bytes`; one byte more is a 413 and nothing further is kept.
+- What is no data path goes to the management app (FastAPI). No middleware, lock or copy stands before the data path.
+- A client that leaves cancels this task (wire/server.py); the cancel runs through and nothing is answered.
+
+It must not know: engines, candidates, verdicts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from autohedge.call import Call, Header, Out, Send
+from autohedge.core.problems import (
+    InternalError,
+    MethodNotAllowed,
+    Problem,
+    TooLarge,
+    Unauthorized,
+    Unsupported,
+)
+from autohedge.doors.access_log import AccessLog, Line
+from autohedge.doors.envelope import ENVELOPES, openai, rendered
+from autohedge.doors.openai import Entry, find
+from autohedge.relay import Relay
+from autohedge.wire.heads import end_to_end
+from autohedge.wire.server import AbortResponse
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOGGER = logging.getLogger("autohedge.edge")
+# Not handed on: the upstream has its own Host and framing, and the expectation was answered here.
+OWN = frozenset({b"host", b"content-length", b"expect", b"api-key"})
+ID_LIMIT = 200
+
+
+class Edge:
+    """`new_id` makes request ids; `log` is replaced on reload."""
+
+    def __init__(self, relay: Relay, management: App, log: AccessLog, new_id: Callable[[], bytes]) -> None:
+        self.relay = relay
+        self.management = management
+        self.log = log
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.management(scope, receive, send)
+            return
+        entry = find(scope["raw_path"].decode("latin-1"))
+        if entry is None:
+            await self._manage(scope, receive, send)
+            return
+        tools = self.relay.tools
+        started = tools.clock()
+        headers: list[Header] = scope["headers"]
+        fields = dict(headers)
+        out = Out(send, self.log.keep, count=self.log.on)
+        call: Call | None = None
+        code, body, request_id = "", b"", b""
+        tools.meters.began()
+        try:
+            request_id = fields.get(b"x-request-id", b"")[:ID_LIMIT] or self._new_id()
+            if scope["method"] != "POST":
+                raise MethodNotAllowed(f"{entry.target} takes POST", headers=[(b"allow", b"POST")])
+            call = self._admit(entry, scope, fields, request_id, started)
+            length = int(fields.get(b"content-length", b"0"))
+            call.body = body = await _read(receive, length, tools.settings.server.max_body_bytes)
+            await self.relay.serve(call, out)
+        except Problem as problem:
+            code = problem.code
+            await self._refuse(problem, entry, request_id, out)
+        except (AbortResponse, asyncio.CancelledError):
+            out.status = out.status or 499
+            raise
+        except Exception:
+            code = "internal_error"
+            LOGGER.exception("a fault of AutoHedge itself, request %s", request_id.decode("latin-1"))
+            await self._refuse(
+                InternalError("AutoHedge failed on this request; the log has the reason"), entry, request_id, out
+            )
+        finally:
+            elapsed = tools.clock() - started
+            tools.meters.ended(entry.door, call, out.status, code, elapsed)
+            if self.log.wants(out.status):
+                path = scope["path"]
+                line = Line(
+                    scope["method"],
+                    path,
+                    out.status,
+                    elapsed,
+                    _remote(scope),
+                    body,
+                    headers,
+                    request_id.decode("latin-1"),
+                    code,
+                )
+                self.log.write(line, out, call)
+
+    def _admit(self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float) -> Call:
+        headers: list[Header] = scope["headers"]
+        bearer, key = fields.get(b"authorization"), fields.get(b"api-key")
+        encoding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+        if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
+            raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
+        forwarded = [pair for pair in end_to_end(headers) if pair[0] not in OWN]
+        if bearer is not None:
+            _check_bearer(bearer)
+        elif key:
+            forwarded.append((b"authorization", b"Bearer " + key))
+        query: bytes = scope["query_string"]
+        if entry.azure and b"api-version" in query:
+            query = b"&".join(part for part in query.split(b"&") if not part.startswith(b"api-version="))
+        return Call(
+            door=entry.door,
+            target=entry.target,
+            query=query,
+            headers=headers,
+            forwarded=forwarded,
+            body=b"",
+            encoding="" if encoding == "identity" else encoding,
+            id=request_id,
+            started=started,
+            deadline=started + self.relay.tools.settings.timeouts.total,
+            model=entry.model,
+        )
+
+    async def _refuse(self, problem: Problem, entry: Entry, request_id: bytes, out: Out) -> None:
+        if out.started:
+            raise AbortResponse
+        status, headers, body = rendered(problem, request_id, ENVELOPES.get(entry.door, openai))
+        if isinstance(problem, TooLarge):
+            headers.append((b"connection", b"close"))
+        await out.whole(status, headers, body)
+
+    async def _manage(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A management request: logged like the others, at no cost when the log is off."""
+        if not self.log.on:
+            await self.management(scope, receive, send)
+            return
+        clock = self.relay.tools.clock
+        started = clock()
+        out = Out(send, self.log.keep, count=self.log.on)
+
+        async def counted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                out.status = message["status"]
+            else:
+                out.sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.management(scope, receive, counted)
+        finally:
+            if self.log.wants(out.status):
+                headers = scope["headers"]
+                request_id = _id_of(headers).decode("latin-1")
+                line = Line(
+                    scope["method"],
+                    scope["path"],
+                    out.status,
+                    clock() - started,
+                    _remote(scope),
+                    b"",
+                    headers,
+                    request_id,
+                    "",
+                )
+                self.log.write(line, out, None)
+
+
+async def _read(receive: Receive, length: int, limit: int) -> bytes:
+    """The whole request body; raises TooLarge at the first byte over `limit`, before reading when the length says so."""
+    if length > limit:
+        raise _too_large(limit)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+    pieces, size = [body], len(body)
+    while message.get("more_body"):
+        if size > limit:
+            raise _too_large(limit)
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise asyncio.CancelledError
+        pieces.append(message["body"])
+        size += len(message["body"])
+    if size > limit:
+        raise _too_large(limit)
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the request body is over {limit} bytes (server.max_body_bytes)")
+
+
+def _check_bearer(value: bytes) -> None:
+    """The form of the credential, not its worth. RFC 9110: the scheme's case does not matter; spaces may repeat."""
+    scheme, _, token = value.strip().partition(b" ")
+    if scheme.lower() != b"bearer" or not token.strip() or b" " in token.strip():
+        raise Unauthorized(
+            "Invalid Bearer token format: expected 'Authorization: Bearer <token>'",
+            code="invalid_token_format",
+            headers=[(b"www-authenticate", b"Bearer")],
+        )
+
+
+def _id_of(headers: list[Header]) -> bytes:
+    for name, value in headers:
+        if name == b"x-request-id":
+            return value[:ID_LIMIT]
+    return b""
+
+
+def _remote(scope: Scope) -> str:
+    client = scope.get("client")
+    return f"{client[0]}:{client[1]}" if client else ""

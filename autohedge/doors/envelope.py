@@ -1,0 +1,52 @@
+"""How a Problem looks at each door: one place for every shape of error that AutoHedge answers itself.
+
+- openai    {"error": {"message", "type", "param", "code", "details"}}
+- anthropic {"type": "error", "error": {"type", "message", ...}, "request_id"} at /v1/messages
+- smg       {"error": {"type": status text, "code", "message"}} with X-SMG-Error-Code at the System One door (eidex)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from autohedge.call import Header
+from autohedge.core.problems import Problem
+from autohedge.core.types import Door
+
+JSON = (b"content-type", b"application/json")
+
+
+def openai(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    del request_id  # it stands in the header; OpenAI's shape has no place for it
+    error: dict[str, Any] = {
+        "message": problem.message,
+        "type": problem.type,
+        "param": problem.param,
+        "code": problem.code,
+    }
+    if problem.details:
+        error["details"] = [detail.shown() for detail in problem.details]
+    return {"error": error}
+
+
+def anthropic(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    kind = {404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}
+    error = openai(problem, request_id)["error"]
+    error["type"] = kind.get(problem.status, "api_error" if problem.status >= 500 else problem.type)
+    return {"type": "error", "error": error, "request_id": request_id.decode("latin-1")}
+
+
+Envelope = Callable[[Problem, bytes], dict[str, Any]]
+ENVELOPES: dict[Door, Envelope] = {Door.MESSAGES: anthropic}
+
+
+def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -> tuple[int, list[Header], bytes]:
+    """Status, headers and body of a Problem. Retry-After is whole seconds, at least 1 (RFC 9110, 10.2.3)."""
+    body = json.dumps(envelope(problem, request_id), ensure_ascii=False).encode("utf-8", "replace")
+    headers: list[Header] = [JSON, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)]
+    headers += problem.headers
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after))))
+    return problem.status, headers, body

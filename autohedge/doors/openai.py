@@ -1,0 +1,55 @@
+"""The OpenAI doors: which paths lead to the data path, and under which door.
+
+Aliases: `/openai/v1/...` (Groq's flavour) and `/openai/deployments/{model}/...` (Azure's: the model stands in the path, the
+`api-key` header is the bearer, `api-version` is for Azure alone). A trailing slash is forgiven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from autohedge.core.types import Door
+
+DOORS: dict[str, Door] = {
+    "/v1/chat/completions": Door.CHAT,
+    "/v1/completions": Door.COMPLETIONS,
+    "/v1/embeddings": Door.EMBEDDINGS,
+    "/v1/responses": Door.RESPONSES,
+    "/v1/messages": Door.MESSAGES,
+    "/v1/rerank": Door.RERANK,
+    "/v1/sparse-embeddings": Door.SPARSE,
+    "/v1/embeddings:both": Door.BOTH,
+}
+DEPLOYMENTS = "/openai/deployments/"
+OPENAI = "/openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A door that a path leads to. `target` is the engines' path, `model` the name that stood in the path."""
+
+    door: Door
+    target: str
+    model: str | None = None
+    azure: bool = False
+
+
+ENTRIES: dict[str, Entry] = {
+    prefix + path: Entry(door, path, azure=bool(prefix)) for path, door in DOORS.items() for prefix in ("", OPENAI)
+}
+
+
+def find(raw_path: str) -> Entry | None:
+    """The data-path entry of a request path (still percent-encoded, so a model may hold an encoded slash)."""
+    entry = ENTRIES.get(raw_path)
+    if entry is not None:
+        return entry
+    path = raw_path.removesuffix("/")
+    if path.startswith(DEPLOYMENTS):
+        model, _, rest = path[len(DEPLOYMENTS) :].partition("/")
+        door = DOORS.get("/v1/" + rest)
+        if door is not None and model:
+            return Entry(door, "/v1/" + rest, unquote(model), azure=True)
+        return None
+    return ENTRIES.get(path)

@@ -1,0 +1,122 @@
+"""The management surface: is it alive, is it ready, what does it serve, what did it count. A FastAPI app, at human pace.
+
+`/health` satisfies two contracts at once: eidex's (status, healthy_workers, total_workers, reason) and ours (sources that
+are blind, what is degraded). 200 while at least one replica is usable, 503 otherwise. `/readiness` is the same answer, and
+503 as well while the process is draining. `/liveness` speaks of the process only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
+from autohedge.doors.envelope import rendered
+from autohedge.memory.listing import models_page, one_model
+from autohedge.memory.registry import nearest
+from autohedge.relay import Tools
+
+READ = ["GET", "HEAD"]
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the doors need to know of the process itself."""
+
+    version: str
+    draining: bool = False
+
+
+def status_app(tools: Tools, standing: Standing, scrape: Callable[[], bytes], new_id: Callable[[], bytes]) -> FastAPI:
+    """The management app. `scrape` makes the text of /metrics."""
+    app = FastAPI(title="AutoHedge", version=standing.version, docs_url=None, redoc_url=None, openapi_url=None)
+    _add_health(app, tools, standing)
+    _add_models(app, tools)
+
+    @app.api_route("/version", methods=READ)
+    async def version() -> dict[str, str]:
+        return {"version": standing.version}
+
+    @app.api_route("/metrics", methods=READ)
+    async def metrics() -> Response:
+        if not tools.settings.metrics.enabled:
+            raise NotFound("metrics are off (metrics.enabled)")
+        return Response(scrape(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def problem(request: Request, raised: Exception) -> Response:
+        assert isinstance(raised, Problem)
+        request_id = request.headers.get("x-request-id", "").encode("latin-1") or new_id()
+        status, headers, body = rendered(raised, request_id)
+        return Response(body, status, headers={name.decode(): value.decode("latin-1") for name, value in headers})
+
+    async def http_error(request: Request, raised: Exception) -> Response:
+        assert isinstance(raised, HTTPException)
+        if raised.status_code == 405:
+            allow = (raised.headers or {}).get("Allow", "GET, HEAD")
+            allowed = ", ".join(sorted(part.strip() for part in allow.split(",")))
+            return await problem(
+                request, MethodNotAllowed(f"this path takes {allowed}", headers=[(b"allow", allowed.encode())])
+            )
+        return await problem(request, NotFound(f"no such path: {request.url.path[:200]}"))
+
+    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(HTTPException, http_error)
+    return app
+
+
+def _add_health(app: FastAPI, tools: Tools, standing: Standing) -> None:
+    def picture() -> tuple[int, dict[str, Any]]:
+        snapshot = tools.registry.snapshot
+        usable = tools.health.usable(snapshot, tools.clock())
+        total = len(snapshot.replicas)
+        blind = {name: view.blind for name, view in snapshot.sources.items() if view.blind}
+        body: dict[str, Any] = {"status": "ok", "healthy_workers": usable, "total_workers": total}
+        if usable == 0:
+            body |= {"status": "unhealthy", "reason": "insufficient healthy workers"}
+        elif blind:
+            body["status"] = "degraded"
+        if blind:
+            body["blind_sources"] = blind
+        return (200 if usable else 503), body
+
+    @app.api_route("/liveness", methods=READ)
+    async def liveness() -> PlainTextResponse:
+        return PlainTextResponse("OK")
+
+    @app.api_route("/health", methods=READ)
+    async def health() -> JSONResponse:
+        status, body = picture()
+        return JSONResponse(body, status)
+
+    @app.api_route("/readiness", methods=READ)
+    async def readiness() -> JSONResponse:
+        status, body = picture()
+        if standing.draining:
+            return JSONResponse(body | {"status": "draining", "reason": "shutting down"}, 503)
+        return JSONResponse(body, status)
+
+
+def _add_models(app: FastAPI, tools: Tools) -> None:
+    @app.api_route("/v1/models", methods=READ)
+    @app.api_route("/v1/models/", methods=READ)
+    @app.api_route("/openai/v1/models", methods=READ)
+    @app.api_route("/openai/models", methods=READ)
+    async def models() -> JSONResponse:
+        return JSONResponse(models_page(tools.registry.snapshot))
+
+    @app.api_route("/v1/models/{name:path}", methods=READ)
+    @app.api_route("/openai/v1/models/{name:path}", methods=READ)
+    @app.api_route("/openai/models/{name:path}", methods=READ)
+    async def model(name: str) -> JSONResponse:
+        snapshot = tools.registry.snapshot
+        entry = one_model(snapshot, name)
+        if entry is None:
+            close = nearest(name, snapshot.routes)
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise NotFound(f"model {name[:200]!r} is not served here{hint}", code="model_not_found", param="model")
+        return JSONResponse(entry)

@@ -1,0 +1,159 @@
+"""Which model names a replica answers for, and the routes that follow: the pure half of the registry.
+
+Where a public model name comes from, strongest first; a replica offers each name once:
+1. an alias of the backend: the operator's own word, so it also hides a model of that name on the engine
+2. a model that the engine lists, under its id and all its names
+3. a model that the source declares (label, environment, configuration)
+4. a name of the backend itself (the Swarm service name), when the engine lists exactly one model or, before it was asked,
+   the source declares exactly one. It only counts where nobody offers that name in one of the ways above.
+
+Rules
+- The name that is sent is the id that the engine lists. A declared name that the engine does not list stands for the
+  engine's only model, when it lists exactly one: a service is called "vllm-qwen2-7b", its engine says
+  "/models/qwen2-7b-instruct" (the AutoHedge article). Not so for engines that hold many models and load them by name
+  (Ollama, Azure) and for external providers: there it would answer with a model that nobody asked for.
+- A declared model that the engine has not confirmed is a candidate with `known=False`, sent as declared. Azure lists no
+  deployments, so there what is declared counts as known.
+- An external backend that declares models serves only these: what else the account could buy is not offered.
+- Candidates are ordered by priority, the lower number first, then as the sources gave them.
+
+It must not know: how a lesson came about, seats, breakers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from autohedge.core.types import (
+    NOTHING,
+    UNKNOWN_LIMITS,
+    Address,
+    BackendSpec,
+    Candidate,
+    Kind,
+    LearnedModel,
+    Lesson,
+    Limits,
+    Replica,
+    Route,
+)
+from autohedge.memory.figures import combined
+from autohedge.memory.merging import Backend
+from autohedge.rules.limits import lacking, room
+
+MANY = frozenset({Kind.OLLAMA, Kind.AZURE})  # kinds whose engine picks the model by its exact name
+UNASKED = Lesson(Kind.AUTO)
+HOUSE = "autohedge"  # owned_by of a model whose engine names no owner
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What one replica could serve, by public name. `spare` counts only for names that nobody offers in `firm`."""
+
+    firm: Mapping[str, Candidate]
+    spare: Mapping[str, Candidate]
+    owners: Mapping[str, str]  # by the name that is sent
+
+
+def replica_id(backend: str, address: Address) -> str:
+    """`backend@host:port`, with the prefix where there is one; stable while the address is."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{backend}@{host}:{address.port}{address.prefix}"
+
+
+def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught: Mapping[str, Limits]) -> Offers:
+    """What `replica` serves. `taught` holds what the engine's refusals said, by the name that was sent."""
+    seen = _Seen(replica, backend.spec, lesson or UNASKED, taught)
+    spec, models = backend.spec, seen.lesson.models
+    firm = {public: seen.named(target) for public, target in spec.aliases.items()}
+    if not (spec.external and spec.models):
+        for model in models:
+            for name in (model.id, *model.names):
+                if name and name not in firm:
+                    firm[name] = seen.listed(model)
+    for name in spec.models:
+        if name not in firm:
+            firm[name] = seen.named(name)
+    only: Candidate | None = None
+    if len(models) == 1 and not (spec.external and spec.models):
+        only = seen.listed(models[0])
+    elif len(spec.models) == 1:
+        only = firm[spec.models[0]]
+    elif not models and not spec.models and not spec.external:
+        only = seen.unheard()
+    spare = {name: only for name in backend.names if name not in firm} if only is not None else NOTHING
+    owners = {model.id: model.owned_by for model in models if model.owned_by}
+    return Offers(firm, spare, owners)
+
+
+def routes_of(offers: Iterable[Offers]) -> Mapping[str, Route]:
+    """The routes of all replicas, in the order of the replicas; names are sorted."""
+    firm: dict[str, list[Candidate]] = {}
+    spare: dict[str, list[Candidate]] = {}
+    owners: dict[str, str] = {}
+    for offer in offers:
+        for name, candidate in offer.firm.items():
+            firm.setdefault(name, []).append(candidate)
+        for name, candidate in offer.spare.items():
+            spare.setdefault(name, []).append(candidate)
+        for name, owner in offer.owners.items():
+            owners.setdefault(name, owner)
+    routes = {}
+    for name, candidates in sorted((spare | firm).items()):
+        candidates.sort(key=lambda candidate: candidate.backend.priority)
+        kinds = frozenset(candidate.kind for candidate in candidates)
+        owner = owners.get(candidates[0].served, HOUSE)
+        routes[name] = Route(name, tuple(candidates), kinds, owner, room(candidates), lacking(candidates))
+    return MappingProxyType(routes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One replica with all that is known of it."""
+
+    replica: Replica
+    spec: BackendSpec
+    lesson: Lesson
+    taught: Mapping[str, Limits]
+
+    def listed(self, model: LearnedModel) -> Candidate:
+        return self._candidate(model.id, model.limits, known=True)
+
+    def named(self, name: str) -> Candidate:
+        """The candidate for a name that the source or the operator gives."""
+        model = self._match(name)
+        if model is not None:
+            return self.listed(model)
+        return self._candidate(name, UNKNOWN_LIMITS, known=self._kind() is Kind.AZURE)
+
+    def unheard(self) -> Candidate:
+        """A replica that has not told anything yet, or that will not tell us (a key that only clients have): the backend's
+        own name leads there, and the model's name goes through as it came."""
+        return self._candidate("", UNKNOWN_LIMITS, known=False)
+
+    def _match(self, name: str) -> LearnedModel | None:
+        models = self.lesson.models
+        for model in models:
+            if name == model.id or name in model.names:
+                return model
+        alone = len(models) == 1 and not self.spec.external and self._kind() not in MANY
+        return models[0] if alone else None
+
+    def _kind(self) -> Kind:
+        return self.lesson.kind if self.spec.kind is Kind.AUTO else self.spec.kind
+
+    def _candidate(self, served: str, learned: Limits, *, known: bool) -> Candidate:
+        limits = combined(combined(learned, self.spec.hints), self.taught.get(served, UNKNOWN_LIMITS))
+        return Candidate(self.replica, self.spec, self._kind(), served, limits, known=known)
+
+
+def bounded(lesson: Lesson, now: float, most: int = 1000, longest: int = 256) -> Lesson:
+    """A lesson that cannot fill the memory: at most `most` models, no names over `longest` characters, and a time."""
+    models = tuple(
+        replace(model, names=tuple(name for name in model.names[:most] if len(name) <= longest))
+        for model in lesson.models[:most]
+        if len(model.id) <= longest
+    )
+    return replace(lesson, models=models, at=lesson.at or now)

@@ -1,0 +1,68 @@
+"""Failover: who is tried next when an attempt ended badly, and when to stop.
+
+Rules
+- A failed attempt starts the next candidate at once; nothing waits here except for a free seat.
+- A client's own fault (400, 422 and relatives) is an answer: it is never tried elsewhere.
+- At most `attempts` per request. A retry that may have cost an engine work takes a token of the retry budget (20 % of
+  requests + 1/s), so an outage does not double the load; a refused connection costs nobody anything and takes none.
+- When all fail, the most telling answer of an engine is kept for the client; see `best`.
+
+It must not know: HTTP, payloads, or where the candidates came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from autohedge.attempt import Opened
+from autohedge.call import Call
+from autohedge.core.types import Admitted, Candidate, Failure, Verdict
+
+
+Try = Callable[[Call, Candidate, int], Awaitable[Opened]]
+
+FREE = frozenset({Failure.REFUSED, Failure.UNREACHABLE, Failure.CONNECT_TIMEOUT, Failure.TLS})
+# What a caller learns most from, first. MISCONFIGURED is missing: a 401 of our own key is no business of the caller.
+TELLING = (Verdict.CAPABILITY, Verdict.BUSY, Verdict.RETIRED, Verdict.LOADING, Verdict.SICK, Verdict.DEAD)
+
+
+async def race(
+    call: Call, plan: Iterable[Admitted], attempt: Try, attempts: int, may_retry: Callable[[], bool]
+) -> list[Opened]:
+    """Try candidates in order until one wins. The last entry of the result is the winner if it `won`; empty when there
+    was no candidate at all.
+    """
+    tried: list[Opened] = []
+    for candidate, stamp in plan:
+        if tried:
+            if len(tried) >= attempts:
+                break
+            if not _was_free(tried[-1]) and not may_retry():
+                break
+        opened = await attempt(call, candidate, stamp)
+        tried.append(opened)
+        if opened.won:
+            break
+        outcome = opened.attempt.outcome
+        if outcome is not None and outcome.failure is Failure.DEADLINE:
+            break
+    return tried
+
+
+def _was_free(opened: Opened) -> bool:
+    """Whether the failed attempt cost no engine any work."""
+    outcome, judgement = opened.attempt.outcome, opened.attempt.judgement
+    if outcome is not None and outcome.failure is not None:
+        return outcome.failure in FREE
+    return judgement is not None and judgement.verdict not in (Verdict.SICK, Verdict.DEAD)
+
+
+def best(tried: Sequence[Opened]) -> Opened | None:
+    """The failed attempt whose answer the client should see: one where an engine answered with a whole error body."""
+    spoken = [opened for opened in tried if opened.whole and opened.status >= 400 and opened.pieces]
+    for verdict in TELLING:
+        for opened in spoken:
+            judgement = opened.attempt.judgement
+            if judgement is not None and judgement.verdict is verdict:
+                return opened
+    return None

@@ -1,0 +1,54 @@
+"""The waiting room: requests for which every replica is at its concurrency cap, first come first served.
+
+Rules: bounded in number (then the room refuses) and in time; a freed seat wakes the first who can use it; a waiter who
+leaves frees its place. It must not know: models, HTTP, why a seat was freed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from autohedge.core.types import Replica
+
+
+class WaitingRoom:
+    """`size` requests may wait; `len(room)` do."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._waiters: deque[tuple[asyncio.Future[bool], frozenset[str]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    async def wait(self, replicas: Iterable[Replica], patience: float) -> bool:
+        """Wait up to `patience` seconds for a seat on one of `replicas`. False: the room is full, or nothing was freed."""
+        if len(self._waiters) >= self.size or patience <= 0:
+            return False
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        entry = (future, frozenset(replica.id for replica in replicas))
+        self._waiters.append(entry)
+        timer = loop.call_later(patience, _give_up, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            if entry in self._waiters:
+                self._waiters.remove(entry)
+
+    def freed(self, replica: Replica) -> None:
+        """A seat of `replica` is free: wake the first waiter who could take it."""
+        for entry in self._waiters:
+            future, wanted = entry
+            if replica.id in wanted and not future.done():
+                self._waiters.remove(entry)
+                future.set_result(True)
+                return
+
+
+def _give_up(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)

@@ -1,0 +1,159 @@
+"""How the control plane asks an engine one question: httpx, bounded in time and in bytes, and never an exception.
+
+Rules
+- What went wrong comes back as `Reply(status=0, failure=...)`, in the words of the transport (`Failure`) where one fits. Only a
+  cancel passes through.
+- `limit` bounds the whole exchange. The single waits inside end a little earlier, so that a silent engine is a time-out of
+  httpx and not a cancel in the middle of its pool (httpx 0.28 loses connections that are cancelled while they are made).
+- No environment proxies, no redirects, no cookies, nothing decompressed: an answer is what this address said, at most `MOST`
+  bytes of it. More is no answer: half a JSON teaches nothing.
+- Neither questions nor credentials are logged or named in a failure.
+
+It must not know: what a question means, who is asked next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Sequence
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import MappingProxyType, TracebackType
+from typing import Protocol, Self
+
+import httpx
+
+from autohedge.core.types import Address, Failure
+from autohedge.providers.base import Question, Reply
+
+MOST = 4 << 20  # bytes of one answer
+KEEP = 2.0  # seconds an idle connection is kept: under every engine's own limit
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Asking(Protocol):
+    """Put `question` to the engine at `address` within `limit` seconds (None: the asker's own limit)."""
+
+    async def __call__(
+        self, address: Address, question: Question, headers: Headers = (), limit: float | None = None
+    ) -> Reply: ...
+
+
+class Asker:
+    """The one httpx client of the process. `timeout` is seconds for a question that brings no limit of its own.
+
+    Used as an async context manager by whoever owns it. `verify` is as in httpx; `transport` replaces the network in tests.
+    """
+
+    def __init__(
+        self,
+        timeout: float = 5.0,
+        *,
+        verify: ssl.SSLContext | bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._client = httpx.AsyncClient(
+            verify=verify,
+            transport=transport,
+            trust_env=False,
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "autohedge"},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def __call__(
+        self, address: Address, question: Question, headers: Headers = (), limit: float | None = None
+    ) -> Reply:
+        """The engine's reply, or one with status 0 that says why there is none."""
+        limit = self._timeout if limit is None else limit
+        try:
+            request = self._request(address, question, headers, limit * 0.9)
+        except (httpx.InvalidURL, TypeError, ValueError, RecursionError):
+            return Reply(0, failure="the question cannot be written")
+        heard: list[httpx.Response] = []
+        try:
+            async with asyncio.timeout(limit):
+                return await self._exchange(request, heard)
+        except TimeoutError:
+            return Reply(0, failure=Failure.DEADLINE)
+        except httpx.HTTPError as error:
+            return Reply(0, failure=_failure(error, heard=bool(heard)))
+
+    def _request(self, address: Address, question: Question, headers: Headers, patience: float) -> httpx.Request:
+        content = None
+        sent = list(headers)
+        if question.json is not None:
+            # Not httpx's own writer: it fails on lone surrogates, which a client's prompt may hold.
+            content = json.dumps(dict(question.json), separators=(",", ":")).encode()
+            sent.append((b"content-type", b"application/json"))
+        return self._client.build_request(
+            "GET" if content is None else "POST",
+            f"{address}{question.path}",
+            content=content,
+            headers=sent,
+            timeout=httpx.Timeout(patience),
+        )
+
+    async def _exchange(self, request: httpx.Request, heard: list[httpx.Response]) -> Reply:
+        response = await self._client.send(request, stream=True)
+        heard.append(response)
+        try:
+            if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+                return Reply(0, failure="the answer is compressed, which was not asked for")
+            body = bytearray()
+            async for piece in response.aiter_raw():
+                body += piece
+                if len(body) > MOST:
+                    return Reply(0, failure=f"the answer is over {MOST >> 20} MiB")
+        finally:
+            await response.aclose()
+        return Reply(response.status_code, bytes(body), MappingProxyType(dict(response.headers)))
+
+
+# What httpx raises, in the transport's words: before and after the head of the answer. The first row that fits decides.
+_WORDS: tuple[tuple[type[httpx.HTTPError], Failure, Failure], ...] = (
+    (httpx.ConnectTimeout, Failure.CONNECT_TIMEOUT, Failure.CONNECT_TIMEOUT),
+    (httpx.ReadTimeout, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED),
+    (httpx.TimeoutException, Failure.STALLED, Failure.STALLED),
+    (httpx.RemoteProtocolError, Failure.MALFORMED, Failure.CUT),
+    (httpx.NetworkError, Failure.RESET, Failure.RESET),
+)
+
+
+def _failure(error: httpx.HTTPError, *, heard: bool) -> str:
+    """The transport's word for what went wrong. `heard`: the head of the answer had come."""
+    if isinstance(error, httpx.ConnectError):
+        return _not_connected(error)
+    if "without sending a response" in str(error):
+        return Failure.SILENT
+    for kind, before, after in _WORDS:
+        if isinstance(error, kind):
+            return after if heard else before
+    return type(error).__name__
+
+
+def _not_connected(error: BaseException) -> Failure:
+    """Refused, TLS or unreachable: httpx hides it behind several layers of causes and groups."""
+    below: BaseException | None = error
+    for _ in range(10):
+        if isinstance(below, ConnectionRefusedError):
+            return Failure.REFUSED
+        if isinstance(below, ssl.SSLError):
+            return Failure.TLS
+        if isinstance(below, BaseExceptionGroup) and below.exceptions:
+            below = below.exceptions[0]
+        elif below is not None:
+            below = below.__cause__ or below.__context__
+    return Failure.UNREACHABLE

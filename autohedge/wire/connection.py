@@ -1,0 +1,257 @@
+"""One TCP or TLS connection to a replica: it carries one exchange at a time and rests in the pool between them.
+
+Rules
+- One deadline and at most one timer per connection. The deadline moves at every wait; the timer is only set again when
+  it would fire too late, or when it fired too early. Meaning of the deadline: idle expiry at rest, first byte until the
+  final head, stall afterwards. While the caller is busy with what it has, no clock runs.
+- The first byte is bounded as a whole; after it any bytes, also comments and chunk headers, re-arm the stall (B88).
+- Reading pauses over `high_water` bytes that nobody took, and goes on when they are taken.
+- A large body goes out in slices, as fast as the peer takes them, and the answer is read meanwhile: an early answer (413)
+  to a half-sent body arrives. Such a connection is closed afterwards.
+- Closing never waits: what was not flushed by then is of no use to anybody.
+- Bytes that nobody asked for close the connection.
+
+It must not know: HTTP framing (answer.py), or which connection is used next (pool.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from autohedge.core.types import Failure
+from autohedge.wire.answer import Answer
+
+_SLICE = 131072  # bytes of body that are written in one go
+_NOTHING = memoryview(b"")
+_TICK = 0.002  # seconds; loops count in milliseconds
+
+# A peer that vanished without a word is noticed within about a minute, however long the first byte may take.
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+        if hasattr(socket, name)
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Bounds of the connections to one replica: seconds, counts, bytes. `ssl` is used for TLS addresses only."""
+
+    connect: float = 2.0  # name lookup, TCP and TLS together
+    keep_alive: float = 4.0  # how long an idle connection is kept
+    max_idle: int = 64
+    ssl: ssl.SSLContext | None = None
+    max_head: int = 65536
+    high_water: int = 262144  # body bytes that wait to be taken before reading pauses
+
+
+class Owner(Protocol):
+    """What a connection needs of the pool that opened it."""
+
+    def rest(self, connection: Connection) -> bool:
+        """It could be used again; False when it is not wanted."""
+
+    def lost(self, connection: Connection) -> None:
+        """It is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """The socket side of an exchange; see the module for its rules."""
+
+    __slots__ = (
+        "_answer",
+        "_deadline",
+        "_fires",
+        "_full",
+        "_loop",
+        "_options",
+        "_owner",
+        "_paused",
+        "_rest",
+        "_timer",
+        "_transport",
+        "_waiter",
+    )
+
+    def __init__(self, owner: Owner, options: Options, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._options = options
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._answer: Answer | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0  # loop seconds
+        self._fires = 0.0  # when the timer does
+        self._paused = False  # reading, by us
+        self._full = False  # writing, by the transport
+        self._rest = _NOTHING  # of the body, not yet written
+
+    # --- for the pool ---
+
+    @property
+    def alive(self) -> bool:
+        """Open, as far as anybody told us."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it may be used after its rest: alive and not expired."""
+        return self.alive and self._deadline > self._loop.time()
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline of the last wait."""
+        return self._deadline - self._loop.time()
+
+    def send(self, head: bytes, body: bytes, *, bodiless: bool, stall: float) -> Answer:
+        """Write a whole request; the caller waits for `Answer.begin`. The connection is busy until it is released."""
+        transport = self._transport
+        assert transport is not None
+        self._answer = answer = Answer(self, bodiless=bodiless, stall=stall, max_head=self._options.max_head)
+        if len(body) <= _SLICE:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            self._rest = memoryview(body)
+            self._pump()
+        return answer
+
+    def close(self) -> None:
+        """Close now; `connection_lost` follows in the loop's next round."""
+        self._rest = _NOTHING
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- for the answer ---
+
+    async def wait(self, seconds: float) -> None:
+        """See `Link`. One future, and a timer only when the present one would be late."""
+        self._watch(seconds)
+        self._waiter = waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            if self._waiter is waiter:  # else somebody else waits already
+                self._waiter = None
+
+    def drained(self) -> None:
+        if self._paused and self._transport is not None:
+            self._paused = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def part(self) -> None:
+        answer, transport = self._answer, self._transport
+        self._answer = None
+        self._wake()
+        if (
+            answer is not None
+            and answer.reusable
+            and transport is not None
+            and not transport.is_closing()
+            and not (self._rest or self._full or transport.get_write_buffer_size())
+            and self._owner.rest(self)
+        ):
+            self.drained()
+            self._watch(self._options.keep_alive)
+        else:
+            self.close()
+
+    # --- what the loop calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # it may be gone again already; the loop will tell
+            for option in _KEEP_ALIVE:
+                sock.setsockopt(*option)
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        if answer is None:
+            self.close()
+            return
+        news = answer.feed(data)
+        if answer.failure is not None:
+            self.close()
+        elif answer.held > self._options.high_water and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        if self._waiter is not None:
+            if news:
+                self._wake()
+            elif answer.status:
+                self._watch(answer.stall)
+
+    def eof_received(self) -> None:
+        self._gone(reset=False)
+        self.close()
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone(reset=exc is not None)
+        self._transport = None
+        self._rest = _NOTHING
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._owner.lost(self)
+
+    # --- within ---
+
+    def _pump(self) -> None:
+        while self._rest and not self._full and self._transport is not None:
+            piece, self._rest = self._rest[:_SLICE], self._rest[_SLICE:]
+            self._transport.write(piece)
+
+    def _gone(self, *, reset: bool) -> None:
+        if self._answer is not None:
+            self._answer.close(reset=reset)
+            self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _watch(self, seconds: float) -> None:
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is not None:
+            if self._fires <= deadline:
+                return
+            self._timer.cancel()
+        self._fires = deadline
+        self._timer = self._loop.call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        answer = self._answer
+        if answer is not None and self._waiter is None:
+            return  # the caller is busy; the next wait sets the timer again
+        left = self._deadline - self._loop.time()
+        if left > _TICK:
+            self._watch(left)
+        elif answer is None:
+            self.close()
+        else:
+            answer.fail(Failure.STALLED if answer.status else Failure.FIRST_BYTE_TIMEOUT)
+            self._wake()
+            self.close()

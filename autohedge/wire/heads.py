@@ -1,0 +1,65 @@
+"""Request heads as bytes, and which headers end at this hop.
+
+Rules (RFC 9110 section 7.6.1, RFC 9112)
+- `Transfer-Encoding` ends here, in both directions: bodies go up whole with their length, and come down decoded.
+- `Content-Length` is left alone. Coming down it is true when it is there, because an answer with both is refused. Going
+  up it is the caller's duty: whoever changes the body replaces it.
+- `Host` is the caller's duty too: it names the replica, not the door.
+
+It must not know: which headers carry a secret, or what any of them means to an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Header = tuple[bytes, bytes]
+
+HOP_BY_HOP: frozenset[bytes] = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+
+_NAMING = frozenset((b"connection", b"proxy-connection"))
+_USUAL = frozenset((b"keep-alive", b"close", b"Keep-Alive", b"Close"))  # tokens that name no header
+
+
+def end_to_end(headers: Sequence[Header]) -> list[Header]:
+    """The headers that may travel on: without the hop-by-hop ones and those that `Connection` names.
+
+    Names come in lower case, as both ends of the wire make them. Order and repeats are kept.
+    """
+    kept = [header for header in headers if header[0] not in HOP_BY_HOP]
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name in _NAMING and value not in _USUAL:
+            named.update(token.strip().lower() for token in value.split(b","))
+    return [header for header in kept if header[0] not in named] if named else kept
+
+
+def header_lines(headers: Iterable[Header]) -> bytes:
+    """Headers as they stand in a head. Raises ValueError when a value would end its line early."""
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    text = b"".join(lines)
+    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines):
+        raise ValueError("a header with a stray line break")
+    return text
+
+
+def request_head(method: bytes, target: bytes, headers: Iterable[Header]) -> bytes:
+    """The head of an HTTP/1.1 request, up to and with the empty line. `target` is the path with its query.
+
+    Raises ValueError when a part would end its line early: a head that smuggles a second request is never built.
+    """
+    if not target or any(stray in target for stray in (b" ", b"\r", b"\n")) or not method.isalpha():
+        raise ValueError("a request line with a stray line break or space")
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, target, header_lines(headers))

@@ -1,0 +1,273 @@
+"""Reading requests off a connection: from bytes to exchanges, with the bounds on what one client may send.
+
+Rules
+- httptools (llhttp) finds the structure, in its strict mode; server_rules.py refuses what it lets through.
+- A head is looked at as a whole once it is complete. What was found good for a target and a host is not looked at again on
+  the same connection: clients repeat themselves.
+- The size of a head is counted in whole reads while it comes, and exactly when it is complete; so at most one read
+  (256 KiB with uvloop) more than `MAX_HEAD` is ever kept.
+- An upgrade (websocket, h2c) is ignored and the request read as a plain one; RFC 9110 7.8 allows it, and Java's HttpClient
+  sends `Upgrade: h2c` with a first POST. The parser stops at such a head, so a second one reads the body.
+- Trailers are dropped. Blank lines before a request are allowed (RFC 9112 2.2).
+
+It must not know: how answers are written, what the app is, when a client is too slow.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import httptools
+
+from autohedge.wire.server_exchange import Exchange
+from autohedge.wire.server_rules import (
+    FIELDS,
+    MAX_HEAD,
+    MAX_HEADERS,
+    MAX_TARGET,
+    SINGLE,
+    Header,
+    Refusal,
+    checked,
+    framing,
+    small,
+    target,
+)
+
+READY, HEAD, BODY = 0, 1, 2  # what is being read: nothing yet, a head, a body
+FEED, STASHING, DRAINING = 0, 1, 2  # what happens to bytes that come: read, kept for later, thrown away
+BARREN = 64 << 10  # bytes of a chunked body that may come without any data in them (endless trailers, extensions)
+
+
+class RequestReader(ABC):
+    """The reading half of a connection. `base` is the part of the ASGI scope that all its requests share."""
+
+    def __init__(self, root_path: str) -> None:
+        self._mode = FEED
+        self._phase = READY
+        self._exchange: Exchange | None = None  # the one that is being answered
+        self._reading: Exchange | None = None  # the one whose body is being read, or was read last
+        self._root = root_path
+        self._base: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
+        self._parser = httptools.HttpRequestParser(self)
+
+        self._url = b""
+        self._headers: list[Header] = []
+        self._fields: dict[bytes, bytes] = {}
+        self._fed = 0  # bytes since the start of the read in which this head began
+        self._first = 0  # bytes of that read
+        self._barren = 0  # -1: the last read held body data
+        self._upgraded = False
+        self._framing = b""  # of a body that the parser skipped
+        self._known_url = b""  # the last target and Host that were found good, and what they mean
+        self._known_host: bytes | None = None
+        self._target = ("", b"", b"")
+        self._refusal: Refusal | None = None
+
+    # --- what the other half does with it ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _begun(self, exchange: Exchange) -> None:
+        """The head of a request is complete and good."""
+
+    @abstractmethod
+    def _refuse(self, status: int, message: str) -> None:
+        """What came is no request: answer that and end the connection."""
+
+    @abstractmethod
+    def _unfinished(self, *, fresh: bool) -> None:
+        """A read ended inside a head or a body; `fresh`: it is the read in which the head began."""
+
+    @abstractmethod
+    def _fault(self, error: Exception) -> None:
+        """The server itself failed while it read."""
+
+    # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        size = len(data)
+        if self._phase == HEAD:
+            self._fed += size
+        else:
+            self._fed = self._first = size
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            self._malformed(error)
+            return
+        else:
+            if self._phase or self._exchange is None:
+                self._incomplete(data)
+            return
+        self._plain(rest)
+
+    def _incomplete(self, data: bytes) -> None:
+        if self._phase == BODY:
+            self._barren = 0 if self._barren < 0 else self._barren + len(data)
+            if self._barren > BARREN:
+                self._refuse(431, f"over {BARREN} bytes of chunk extensions or trailers")
+                return
+        elif self._phase == READY and not data.strip(b"\r\n"):
+            return
+        else:
+            self._phase = HEAD  # perhaps not even the method is complete
+            if not self._fed:  # another head came to its end in this read
+                self._fed = self._first = len(data)
+            if len(self._url) > MAX_TARGET:
+                self._refuse(414, f"the request target is over {MAX_TARGET} bytes")
+                return
+            if self._fed - self._first > MAX_HEAD:
+                self._refuse(431, f"the request head is over {MAX_HEAD} bytes")
+                return
+        self._unfinished(fresh=self._fed == self._first)
+
+    def _malformed(self, error: httptools.HttpParserError) -> None:
+        if self._mode == DRAINING:
+            return  # bytes after the client's last request
+        if self._refusal is not None:
+            self._refuse(self._refusal.status, self._refusal.message)
+        elif isinstance(error, httptools.HttpParserCallbackError):
+            self._fault(error)
+        else:
+            self._refuse(400, f"not valid HTTP/1.1: {error}")
+
+    def _plain(self, rest: bytes) -> None:
+        """Go on after a request that asked for another protocol: its body, if it has one, begins at `rest`."""
+        self._upgraded = False
+        if not self._framing:
+            self.body_read()
+        else:
+            self._parser = httptools.HttpRequestParser(_BodyOnly(self))
+            self._parser.feed_data(b"POST / HTTP/1.1\r\nhost: a\r\n" + self._framing + b"\r\n")
+        if rest:
+            self._feed(rest)
+        elif self._phase == BODY:
+            self._unfinished(fresh=False)
+
+    def body_read(self) -> None:
+        """The request that asked for an upgrade is complete; the next one is read as any other."""
+        self._parser = httptools.HttpRequestParser(self)
+        self.on_message_complete()
+
+    # --- the parser's callbacks -------------------------------------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        if self._phase == HEAD and self._url:
+            self._url += url
+        else:
+            self._phase = HEAD
+            self._url = url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in FIELDS:
+            if name in self._fields and name in SINGLE:
+                raise self.refused(400, f"the header {name.decode('ascii')} is repeated")
+            self._fields[name] = value
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser, fields = self._parser, self._fields
+        version: str = parser.get_http_version()
+        if (
+            self._url != self._known_url
+            or fields.get(b"host") != self._known_host
+            or version != "1.1"
+            or b"transfer-encoding" in fields
+            or len(self._headers) > MAX_HEADERS
+            or self._fed > MAX_HEAD
+            or self._exchange is not None
+        ):
+            self._examine(version)
+        method: str = parser.get_method().decode("ascii")
+        path, raw, query = self._target
+        scope = {
+            **self._base,
+            "http_version": version,
+            "method": method,
+            "path": path,
+            "raw_path": raw,
+            "query_string": query,
+            "headers": self._headers,
+            "state": self._state.copy(),
+        }
+        old = version == "1.0"
+        expects = b"expect" in fields and not old and fields[b"expect"].lower() == b"100-continue"
+        exchange = self._reading = self._exchange_for(scope, parser.should_keep_alive(), old, expects)
+        self._phase = BODY
+        self._fed = 0
+        self._url = b""
+        self._headers = []
+        self._fields = {}
+        if b"upgrade" in fields or method == "CONNECT":
+            self._upgrade(method, fields)
+        self._begun(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        self._barren = -1
+        assert self._reading is not None
+        self._reading.add(body)
+
+    def on_message_complete(self) -> None:
+        if self._upgraded:
+            return  # only the head is complete
+        exchange = self._reading
+        assert exchange is not None
+        self._phase = READY
+        exchange.end()
+        if self._headers:  # trailers: they must not become headers of the next request
+            self._headers = []
+            self._fields = {}
+        if not exchange.keep:
+            self._mode = DRAINING  # the client said that this is its last one
+
+    @abstractmethod
+    def _exchange_for(self, scope: dict[str, Any], keep: bool, old: bool, expects: bool) -> Exchange:
+        """A new exchange on this connection."""
+
+    def _examine(self, version: str) -> None:
+        """The whole check of a head."""
+        self._known_url = b""
+        try:
+            if self._fed > MAX_HEAD or self._exchange is not None:
+                small(self._url, self._headers)
+            checked(self._url, self._headers, self._fields, version)
+            path, raw, query = target(self._url)
+        except Refusal as refusal:
+            self._refusal = refusal
+            raise
+        if self._root:
+            path, raw = self._root + path, self._root.encode("ascii") + raw
+        self._target = path, raw, query
+        if version == "1.1":
+            self._known_url, self._known_host = self._url, self._fields[b"host"]
+
+    def refused(self, status: int, message: str) -> Refusal:
+        """To be raised in a callback. It is kept here, since the parser may lose it on the way out."""
+        self._refusal = Refusal(status, message)
+        return self._refusal
+
+    def _upgrade(self, method: str, fields: dict[bytes, bytes]) -> None:
+        if method == "CONNECT":
+            raise self.refused(400, "CONNECT is for tunnels; this server answers itself")
+        self._upgraded = self._parser.should_upgrade()
+        self._framing = framing(fields)
+
+
+class _BodyOnly:
+    """Hears what a parser says of a body whose head was read already."""
+
+    def __init__(self, reader: RequestReader) -> None:
+        self.on_body = reader.on_body
+        self.on_message_complete = reader.body_read
+        self._refused = reader.refused
+        self._begun = False
+
+    def on_url(self, _url: bytes) -> None:
+        if self._begun:
+            raise self._refused(400, "a client that asks for an upgrade waits for the answer")
+        self._begun = True

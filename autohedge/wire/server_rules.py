@@ -1,0 +1,145 @@
+"""What a request's head must obey before an app sees it, and how the heads of answers are spelled. Pure: bytes in, bytes out.
+
+Rules
+- llhttp 9 (httptools 0.9), in its strict mode, refuses bad chunk sizes, bare LF and CR, folded lines, control bytes, repeated
+  Content-Length and Content-Length beside Transfer-Encoding. `Fields` and `checked` add what it lets through: a list of
+  transfer codings that ends in chunked, any coding in HTTP/1.0, HTTP/0.9 and 2.0, a missing or repeated Host, CONNECT, '#' in
+  the target. The reason is one: no two readers of the same bytes may find different requests in them (RFC 9112 11.2).
+- An answer's head is checked as one piece: it holds as many line ends as it has lines, and no NUL.
+
+It must not know: sockets, timers, ASGI messages.
+"""
+
+from __future__ import annotations
+
+import http
+import json
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
+
+import httptools
+
+Header = tuple[bytes, bytes]
+
+MAX_HEAD = 64 << 10  # bytes of request line and headers
+MAX_HEADERS = 200
+MAX_TARGET = 16 << 10  # bytes of the request target
+
+# Fields whose meaning decides where a message ends, for whom it is, or how it is answered; the single ones stand once.
+SINGLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
+FIELDS = SINGLE | {b"expect", b"upgrade"}
+# What may stand in Host (RFC 3986 3.2, and "_", which names of Swarm services hold).
+HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LINE_BYTES = b"\r\n\0"
+OURS = frozenset(
+    {b"content-length", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"proxy-connection"}
+)
+BODILESS = frozenset({204, 304})
+
+
+class Refusal(Exception):  # noqa: N818  it is raised inside the parser's callbacks and becomes an answer, no failure
+    """A request that is answered by the server itself and ends its connection."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def status_line(status: int) -> bytes:
+    """`HTTP/1.1 200 OK`. An unknown status gets an empty phrase, which RFC 9112 4 allows."""
+    try:
+        phrase = http.HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}".encode("ascii")
+
+
+STATUS_LINES = {status: status_line(status) for status in range(200, 600)}
+
+
+def checked(url: bytes, headers: list[Header], fields: Mapping[bytes, bytes], version: str) -> None:
+    """Raises Refusal when a complete head breaks a rule that the parser does not hold."""
+    if len(url) > MAX_TARGET:
+        raise Refusal(414, f"the request target is over {MAX_TARGET} bytes")
+    if len(headers) > MAX_HEADERS:
+        raise Refusal(431, f"the request has over {MAX_HEADERS} headers")
+    if version == "1.1":
+        host = fields.get(b"host")
+        if host is None:
+            raise Refusal(400, "an HTTP/1.1 request needs a Host header")
+        if host.strip(b" \t").translate(None, HOST_BYTES):
+            raise Refusal(400, "the Host header is not a host")
+    elif version != "1.0":
+        raise Refusal(400, f"HTTP/{version} is not spoken here; HTTP/1.1 is")
+    coding = fields.get(b"transfer-encoding")
+    if coding is not None and (version == "1.0" or coding.strip(b" \t").lower() != b"chunked"):
+        raise Refusal(400, "the only transfer coding is chunked, in HTTP/1.1")
+
+
+def small(url: bytes, headers: list[Header]) -> None:
+    """Raises Refusal when a head is over `MAX_HEAD` bytes, counted as it stood on the wire."""
+    if len(url) <= MAX_TARGET and len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > MAX_HEAD:
+        raise Refusal(431, f"the request head is over {MAX_HEAD} bytes")
+
+
+def target(url: bytes) -> tuple[str, bytes, bytes]:
+    """A request target as (decoded path, raw path, query). Origin form costs nothing; absolute form and `*` are read too."""
+    if b"#" in url:
+        raise Refusal(400, "a request target has no fragment")
+    if url.startswith(b"/"):
+        raw, _, query = url.partition(b"?")
+    elif url == b"*":
+        raw, query = url, b""
+    else:
+        try:
+            parsed = httptools.parse_url(url)
+        except httptools.HttpParserInvalidURLError:
+            raise Refusal(400, "the request target is not a path or an absolute URL") from None
+        raw, query = parsed.path or b"/", parsed.query or b""
+    path = raw.decode("ascii")
+    return (unquote(path) if "%" in path else path), raw, query
+
+
+def framing(fields: Mapping[bytes, bytes]) -> bytes:
+    """The header line that says where a request's body ends, or nothing when there is no body."""
+    if b"transfer-encoding" in fields:
+        return b"transfer-encoding: chunked\r\n"
+    length = fields.get(b"content-length", b"0").strip(b" \t")
+    return b"content-length: " + length + b"\r\n" if length.strip(b"0") else b""
+
+
+def answer_head(status: int, headers: Iterable[Header], always: Iterable[Header]) -> tuple[bytes, int | None, bool]:
+    """Status line and header lines, without the last line end; the app's content-length; whether the app asks to close.
+
+    Names are ASGI's: lower case. What belongs to the connection (connection, keep-alive, transfer-encoding, upgrade) is the
+    server's to write and is left out. Raises ValueError for CR, LF or NUL in a name or value, or for a bad content-length.
+    """
+    lines: list[bytes] = [STATUS_LINES.get(status) or status_line(status)]
+    length: int | None = None
+    closing = False
+    for header in (*always, *headers) if always else headers:
+        if header[0] in OURS:
+            name, value = header
+            if name != b"content-length":
+                closing = closing or (name == b"connection" and b"close" in value.lower())
+                continue
+            if not value.isdigit() or (length is not None and length != int(value)):
+                raise ValueError("a content-length of an answer is no number, or there are two")
+            if status == 204 or length is not None:
+                continue  # RFC 9110 8.6: a 204 has none
+            length = int(value)
+        lines.append(b": ".join(header))
+    head = b"\r\n".join(lines)
+    if len(head.translate(None, LINE_BYTES)) != len(head) - 2 * len(lines) + 2:
+        raise ValueError("a header of an answer holds CR, LF or NUL")
+    return head, length, closing
+
+
+def refusal(status: int, message: str, kind: str = "invalid_request_error", code: str = "bad_request") -> bytes:
+    """A whole answer that the server gives itself: JSON in OpenAI's envelope, and the end of the connection."""
+    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
+    head = b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+    return status_line(status) + head + body

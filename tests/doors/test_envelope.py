@@ -1,0 +1,65 @@
+"""The shapes of our own errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autohedge.core.problems import BadRequest, Detail, Problem, TooLarge, Unavailable
+from autohedge.doors.envelope import anthropic, rendered
+
+
+def test_openai_shape() -> None:
+    """message, type, param and code stand always; details only where there are findings, without empty fields."""
+    problem = BadRequest(
+        "max_tokens: too much",
+        param="max_tokens",
+        details=[Detail("max_tokens", "limit_exceeded", "too much", 9, 5, "max_model_len")],
+    )
+    status, headers, body = rendered(problem, b"id-1")
+    assert status == 400
+    error = json.loads(body)["error"]
+    assert error == {
+        "message": "max_tokens: too much",
+        "type": "invalid_request_error",
+        "param": "max_tokens",
+        "code": "invalid_value",
+        "details": [
+            {
+                "param": "max_tokens",
+                "code": "limit_exceeded",
+                "message": "too much",
+                "value": 9,
+                "limit": 5,
+                "source": "max_model_len",
+            }
+        ],
+    }
+    assert (b"x-request-id", b"id-1") in headers
+    assert (b"content-length", b"%d" % len(body)) in headers
+
+
+def test_details_are_absent_where_there_is_nothing_to_tell() -> None:
+    assert "details" not in json.loads(rendered(Problem("x"), b"i")[2])["error"]
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.2, b"1"), (1, b"1"), (2.6, b"3"), (60, b"60")])
+def test_retry_after_is_whole_seconds(seconds: float, header: bytes) -> None:
+    _, headers, _ = rendered(Unavailable("x", retry_after=seconds), b"i")
+    assert (b"retry-after", header) in headers
+
+
+def test_anthropic_shape() -> None:
+    """At /v1/messages a client reads {"type": "error", "error": {...}, "request_id"} and Anthropic's type names."""
+    body = json.loads(rendered(TooLarge("big"), b"i-2", anthropic)[2])
+    assert body["type"] == "error"
+    assert body["error"]["type"] == "request_too_large"
+    assert body["request_id"] == "i-2"
+
+
+def test_lone_surrogates_do_not_break_the_answer() -> None:
+    """A model name echoed from JSON may hold half a character."""
+    status, _, body = rendered(BadRequest("model: '\ud800' is not served here"), b"i")
+    assert status == 400
+    assert json.loads(body)

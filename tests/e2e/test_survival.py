@@ -1,0 +1,153 @@
+"""A backend dies, hangs, comes back; callers do not notice (issue acceptance 4), on real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.processes import Child, edge, ending, llama
+
+pytestmark = pytest.mark.real
+CONFIG = """
+server: {{listen: "127.0.0.1:0"}}
+timeouts: {{first_byte: 2s, stall: 2s}}
+learning: {{interval: 2s}}
+upstream_registry:
+  pair: {{hosts: ["{one}", "{two}"]}}
+"""
+BODY: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+
+
+async def load(url: str, rate: float, seconds: float, stream: bool) -> list[str]:
+    """`rate` requests a second for `seconds`; returns what went wrong, one line each."""
+    wrong: list[str] = []
+
+    async def one(client: httpx.AsyncClient) -> None:
+        try:
+            answer = await client.post(f"{url}/v1/chat/completions", json=BODY | {"stream": stream})
+        except httpx.HTTPError as error:
+            wrong.append(repr(error))
+            return
+        if answer.status_code != 200:
+            wrong.append(f"{answer.status_code} {answer.text[:300]}")
+        elif stream and b"[DONE]" not in answer.content and b'"error"' not in answer.content:
+            wrong.append(f"silent cut: {answer.content[-200:]!r}")
+
+    async with (
+        httpx.AsyncClient(timeout=30, limits=httpx.Limits(max_keepalive_connections=None)) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(int(rate * seconds)):
+            group.create_task(one(client))
+            await asyncio.sleep(1 / rate)
+    return wrong
+
+
+async def script(*steps: tuple[float, Callable[[], object]]) -> None:
+    began = time.monotonic()
+    for at, step in steps:
+        await asyncio.sleep(max(0.0, at - (time.monotonic() - began)))
+        await asyncio.to_thread(step)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_killed_and_revived(tmp_path: Path, stream: bool) -> None:
+    """50 requests/s; one of two engines is killed with -9 and started again on its port: no failed request."""
+    one, two = llama("--alias", "tiny"), llama("--alias", "tiny")
+    revived: list[Child] = []
+
+    async def main(url: str) -> list[str]:
+        steps = script(
+            (2, lambda: one.send(signal.SIGKILL)),
+            (4, lambda: revived.append(llama("--alias", "tiny", port=one.port))),
+            (
+                6,
+                lambda: two.send(signal.SIGKILL),
+            ),  # the first one's breaker is still open: it is found again by knocking
+        )
+        wrong, _ = await asyncio.gather(load(url, 50, 9, stream), steps)
+        return wrong
+
+    with ending(one, two):
+        front = edge(CONFIG.format(one=one.url, two=two.url), tmp_path)
+        with ending(front):
+            try:
+                assert asyncio.run(main(front.url)) == []
+            finally:
+                for child in revived:
+                    child.stop()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_frozen_and_thawed(tmp_path: Path, stream: bool) -> None:
+    """50 requests/s; one of two engines is stopped with SIGSTOP for longer than the first-byte time: no failed request."""
+    one, two = llama("--alias", "tiny"), llama("--alias", "tiny")
+    with ending(one, two):
+        front = edge(CONFIG.format(one=one.url, two=two.url), tmp_path)
+
+        async def main() -> list[str]:
+            steps = script((2, lambda: two.send(signal.SIGSTOP)), (7, lambda: two.send(signal.SIGCONT)))
+            wrong, _ = await asyncio.gather(load(front.url, 50, 10, stream), steps)
+            return wrong
+
+        with ending(front):
+            assert asyncio.run(main()) == []
+
+
+def test_a_dead_backend_is_a_clear_502(tmp_path: Path) -> None:
+    """Nobody left: who was tried and how it ended, no address, and SDKs are told not to try again."""
+    one = llama("--alias", "tiny")
+    with ending(one):
+        front = edge(CONFIG.format(one=one.url, two=one.url), tmp_path)
+        with ending(front):
+            httpx.post(f"{front.url}/v1/chat/completions", json=BODY).raise_for_status()
+            one.stop()
+            answer = httpx.post(f"{front.url}/v1/chat/completions", json=BODY)
+            assert answer.status_code == 502
+            error = answer.json()["error"]
+            assert error["code"] == "upstream_failed"
+            assert "connection refused" in error["message"]
+            assert error["details"][0]["message"].startswith("pair:")
+            assert str(one.port) not in answer.text
+            assert answer.headers["x-should-retry"] == "false"
+            assert int(answer.headers["retry-after"]) >= 1
+            for _ in range(3):
+                answer = httpx.post(f"{front.url}/v1/chat/completions", json=BODY)
+            assert answer.status_code == 503  # its breaker is open: nobody is tried
+            assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_client_that_leaves_frees_the_engine(tmp_path: Path) -> None:
+    """A35: the engine's slot is free soon after the client went, streamed or not."""
+    slow = llama("--alias", "tiny", "--slots", "1", width=512, layers=6, window=2048)
+    with ending(slow):
+        front = edge(CONFIG.format(one=slow.url, two=slow.url), tmp_path)
+        with ending(front):
+            long = BODY | {"max_tokens": 2000}
+            with httpx.stream("POST", f"{front.url}/v1/chat/completions", json=long | {"stream": True}) as answer:
+                pieces = answer.iter_raw()
+                next(pieces)
+                assert busy(slow.url)
+            assert_idle_soon(slow.url)
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{front.url}/v1/chat/completions", json=long, timeout=0.5)
+            assert_idle_soon(slow.url)
+
+
+def assert_idle_soon(url: str) -> None:
+    """The engine works on nothing within two seconds; it looks at its socket between two tokens."""
+    until = time.monotonic() + 2
+    while busy(url):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def busy(url: str) -> bool:
+    return any(slot["is_processing"] for slot in httpx.get(f"{url}/slots").json())

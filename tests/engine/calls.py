@@ -1,0 +1,160 @@
+"""A client that hides nothing: it sends bytes, and tells every byte that came, when, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from autohedge.engine.sample import SampleEngine
+
+Serve = Callable[..., SampleEngine]
+CHAT = "/v1/chat/completions"
+HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "state": "I was charged twice.",
+    "questions": {
+        "b": {"type": "noul", "instructions": "Billing?"},
+        "t": {"type": "choice", "instructions": "Tone?", "criteria": {"calm": None, "angry": "hostile"}},
+        "s": {"type": "score", "instructions": "Severity?", "criteria": ["low", "high"]},
+    },
+}
+
+
+def words(number: int) -> dict[str, Any]:
+    """A chat whose prompt has exactly `number` tokens: two for the template, three for the message, the rest words."""
+    return {"model": "m", "messages": [{"role": "user", "content": "a " * (number - 5)}]}
+
+
+@dataclass
+class Heard:
+    """What came back. `end` is "open" (nothing more for a while), "closed" (FIN) or "reset" (RST)."""
+
+    data: bytes = b""
+    end: str = "open"
+    first: float = 0.0  # seconds until the first byte
+    whole: float = 0.0  # seconds until the last byte
+    reads: list[bytes] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        return int(self.data[9:12])
+
+    @property
+    def head(self) -> bytes:
+        return self.data.partition(b"\r\n\r\n")[0].lower()
+
+    @property
+    def chunks(self) -> list[bytes]:
+        """The chunks of a chunked body, the empty last one too."""
+        rest, found = self.data.partition(b"\r\n\r\n")[2], []
+        while rest:
+            size, _, rest = rest.partition(b"\r\n")
+            length = int(size, 16)
+            found.append(rest[:length])
+            rest = rest[length + 2 :]
+        return found
+
+    @property
+    def body(self) -> bytes:
+        if b"transfer-encoding: chunked" in self.head:
+            return b"".join(self.chunks)
+        return self.data.partition(b"\r\n\r\n")[2]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of every event, parsed where it is JSON."""
+        found: list[Any] = []
+        for line in self.body.decode().replace("\r\n", "\n").split("\n"):
+            if line.startswith("data:"):
+                text = line[5:].strip()
+                found.append(json.loads(text) if text.startswith("{") else text)
+        return found
+
+    @property
+    def text(self) -> str:
+        """The text of a chat stream."""
+        choices = [choice for event in self.events if isinstance(event, dict) for choice in event.get("choices") or ()]
+        return "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
+
+
+def request(path: str, obj: Any = None, method: str = "", headers: Mapping[str, str] | None = None) -> bytes:
+    """A request as bytes: a POST of JSON when there is an object."""
+    body = b"" if obj is None else json.dumps(obj).encode()
+    lines = [f"{method or ('GET' if obj is None else 'POST')} {path} HTTP/1.1", "Host: engine"]
+    if obj is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def dial(engine: SampleEngine) -> socket.socket:
+    return socket.create_connection((engine.host, engine.port), timeout=5)
+
+
+def listen(link: socket.socket, quiet: float = 0.15) -> Heard:
+    """Read until the answer is complete, the peer closes, or nothing comes for `quiet` seconds."""
+    heard, begun = Heard(), time.monotonic()
+    link.settimeout(quiet)
+    while True:
+        try:
+            piece = link.recv(65536)
+        except TimeoutError:
+            return heard
+        except ConnectionResetError:
+            heard.end = "reset"
+            return heard
+        if not piece:
+            heard.end = "closed"
+            return heard
+        if not heard.data:
+            heard.first = time.monotonic() - begun
+        heard.data += piece
+        heard.reads.append(piece)
+        heard.whole = time.monotonic() - begun
+        if len(heard.data) > 1 << 16:
+            link.settimeout(max(quiet, 0.5))
+
+
+def talk(engine: SampleEngine, data: bytes, quiet: float = 0.15) -> Heard:
+    """One request on a connection of its own."""
+    with dial(engine) as link:
+        link.sendall(data)
+        return listen(link, quiet)
+
+
+def ask(engine: SampleEngine, path: str, obj: Any = None, **more: Any) -> httpx.Response:
+    """An ordinary call."""
+    method = more.pop("method", "GET" if obj is None else "POST")
+    return httpx.request(method, engine.url + path, json=obj, timeout=5, **more)
+
+
+def stream(engine: SampleEngine, obj: dict[str, Any] | None = None, path: str = CHAT, quiet: float = 0.15) -> Heard:
+    return talk(engine, request(path, {**(obj or HELLO), "stream": True}), quiet)
+
+
+def until(true: Callable[[], bool], seconds: float = 3.0) -> bool:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.005)
+    return true()
+
+
+def reachable(engine: SampleEngine) -> bool:
+    """Whether something listens there."""
+    try:
+        dial(engine).close()
+    except ConnectionRefusedError:
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""Affinity keys: same document, same key; no document, no key."""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autohedge.rules import keys
+from autohedge.rules.fnv import fnv1a64
+from autohedge.rules.keys import prefix_key, state_key
+
+
+@pytest.mark.parametrize("state", [None, 0, 1, 3.5, True, False])
+def test_no_document_no_key(state: Any) -> None:
+    """8.3: missing, null, number and boolean go to least outstanding instead of all to one worker."""
+    assert state_key(state) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "hashed"),
+    [
+        ("", b""),  # 8.4: a legal key
+        ("hello", b"hello"),
+        ("Grüße", "Grüße".encode()),
+        ("🙂", "🙂".encode()),
+        ("line1\nline2", b"line1\nline2"),
+        ({}, b"{}"),
+        ([], b"[]"),
+        ({"a": 1}, b'{"a":1}'),
+        ({"plan": "pro", "ticket": "Grüße"}, '{"plan":"pro","ticket":"Grüße"}'.encode()),
+        ({"ticket": "Grüße", "plan": "pro"}, '{"ticket":"Grüße","plan":"pro"}'.encode()),  # key order kept
+        ("x" * 1000, b"x" * 1000),
+        ("\ud83d", b"\xed\xa0\xbd"),  # a lone surrogate is hashed, not refused
+        (["\udc00"], b'["\xed\xb0\x80"]'),
+    ],
+)
+def test_what_is_hashed(state: Any, hashed: bytes) -> None:
+    """8.2: strings decoded, objects and arrays as compact JSON, non-ASCII unescaped."""
+    assert state_key(state) == fnv1a64(hashed)
+
+
+def test_spelling_does_not_matter() -> None:
+    r"""`{"a":1}` and `{"a": 1}`, `"Gr\u00fc\u00dfe"` and `"Grüße"` are one document each."""
+    assert state_key(json.loads('{"a": 1}')) == state_key(json.loads('{"a":1}'))
+    assert state_key(json.loads(r'"Gr\u00fc\u00dfe"')) == state_key("Grüße")
+
+
+def test_what_cannot_be_rendered_has_no_key() -> None:
+    """Nested too deep, or an integer longer than Python prints: no key rather than an error."""
+    deep: list[Any] = []
+    for _ in range(200_000):
+        deep = [deep]
+    assert state_key(deep) is None
+    assert state_key([10**5000]) is None
+    while deep:  # take it apart by hand
+        deep = deep.pop()
+
+
+def test_large_documents_do_not_hold_up_others() -> None:
+    """8 MiB in the pure-Python loop would take half a second; by digest it is a few milliseconds."""
+    document = "x" * (8 << 20)
+    started = perf_counter()
+    key = state_key(document)
+    assert perf_counter() - started < 0.2
+    assert key == state_key(document)
+    assert key != state_key(document + "x")
+
+
+def test_documents_that_come_again_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memo is bounded and changes no key."""
+    monkeypatch.setattr(keys, "REMEMBERED", 10)
+    documents = [f"{n} " * 100 for n in range(50)]
+    first = [state_key(document) for document in documents]
+    assert first == [state_key(document) for document in documents] == [fnv1a64(d.encode()) for d in documents]
+    assert len(keys._keys) <= 10
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_json_has_a_stable_key_or_none(state: Any) -> None:
+    """Total and repeatable on whatever JSON holds."""
+    key = state_key(state)
+    assert key == state_key(state)
+    assert (key is not None) is isinstance(state, str | list | dict)
+
+
+def test_a_conversation_keeps_its_key() -> None:
+    """The prefix ends with the first user message, so later turns hit the same KV cache."""
+    turn = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    later = [*turn, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "more"}]
+    other = [turn[0], {"role": "user", "content": "ho"}]
+    assert prefix_key(turn) == prefix_key(later) != prefix_key(other)
+    assert prefix_key(turn[1:]) == prefix_key(later[1:])
+    assert prefix_key([turn[0]]) is not None
+
+
+@pytest.mark.parametrize("messages", [None, [], "hi", 3, {}])
+def test_no_messages_no_prefix(messages: Any) -> None:
+    assert prefix_key(messages) is None
+
+
+def test_odd_messages_do_not_break_it() -> None:
+    """What the engine will refuse is still only a key here."""
+    assert prefix_key([3, "x", {"role": "user"}]) is not None

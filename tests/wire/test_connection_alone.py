@@ -1,0 +1,111 @@
+"""The connection on a transport of the test: what no real socket shows on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from autohedge.wire.connection import Connection, Options
+from tests.wire.raw import BODY, HEAD, OK, both_loops, run
+
+pytestmark = both_loops
+
+
+class _Wire(asyncio.Transport):
+    """A transport that keeps what is written and takes `room` bytes before it is full."""
+
+    def __init__(self, sock: socket.socket, room: int) -> None:
+        super().__init__({"socket": sock})
+        self.written: list[bytes] = []
+        self.room = room
+        self.protocol: Connection | None = None
+        self.gone = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+        self.room -= len(data)
+        if self.room <= 0 and self.protocol is not None:
+            self.protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.gone
+
+    def abort(self) -> None:
+        self.gone = True
+
+
+class _Rests:
+    def __init__(self) -> None:
+        self.rested = 0
+
+    def rest(self, connection: Connection) -> bool:
+        self.rested += 1
+        return True
+
+    def lost(self, connection: Connection) -> None:
+        pass
+
+
+def _wired(room: int = 1 << 30) -> tuple[Connection, _Wire, _Rests]:
+    owner = _Rests()
+    connection = Connection(owner, Options(), asyncio.get_running_loop())
+    with socket.socket() as sock:
+        wire = _Wire(sock, room)
+        connection.connection_made(wire)
+    wire.protocol = connection
+    return connection, wire, owner
+
+
+def test_a_reader_that_wakes_late_does_not_disturb_the_next_exchange(loop: str) -> None:
+    """The connection is given on and waited for again before the first reader has run."""
+
+    async def main() -> None:
+        connection, wire, owner = _wired()
+        first = connection.send(HEAD, BODY, bodiless=False, stall=5)
+        connection.data_received(OK[:-2])
+        reader = asyncio.create_task(first.read())
+        await asyncio.sleep(0)
+        connection.data_received(OK[-2:])
+        first.release()
+        assert owner.rested == 1
+        second = connection.send(HEAD, BODY, bodiless=False, stall=5)
+        asyncio.get_running_loop().call_later(0.02, connection.data_received, OK)
+        async with asyncio.timeout(1):
+            assert (await second.begin(5)).status == 200
+        assert await reader == b"hi"
+        assert wire.written == [HEAD + BODY] * 2
+        connection.connection_lost(None)
+
+    run(loop, main())
+
+
+def test_a_large_body_waits_for_room_and_an_unsent_rest_forbids_reuse(loop: str) -> None:
+    async def main() -> None:
+        connection, wire, owner = _wired(room=300_000)
+        body = bytes(range(250)) * 4_000
+        answer = connection.send(HEAD, body, bodiless=False, stall=5)
+        written = len(b"".join(wire.written))
+        assert 300_000 <= written < 500_000
+        wire.room = 300_000
+        connection.resume_writing()
+        assert written < len(b"".join(wire.written)) < len(body)
+        connection.data_received(OK)
+        assert answer.ended
+        wire.room = 1 << 30
+        connection.resume_writing()
+        assert b"".join(wire.written) == HEAD + body
+        answer.release()
+        assert owner.rested == 1
+        wire.room = 1
+        second = connection.send(HEAD, body, bodiless=False, stall=5)
+        connection.data_received(OK)
+        second.release()
+        assert (owner.rested, wire.gone) == (1, True)
+        connection.resume_writing()
+        assert len(b"".join(wire.written)) < 2 * len(body)
+        connection.connection_lost(None)
+
+    run(loop, main())

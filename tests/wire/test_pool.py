@@ -1,0 +1,377 @@
+"""Reuse, expiry, the one replay, and how a connection fails to open."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from autohedge.core.types import Address, Failure
+from autohedge.wire.answer import Answer
+from autohedge.wire.connection import Options
+from autohedge.wire.errors import WireError
+from autohedge.wire.pool import Pool
+from tests.wire.raw import BODY, CHUNKED, HEAD, OK, Peer, answering, both_loops, run, serve, until
+
+pytestmark = both_loops
+
+
+async def ask(pool: Pool, first_byte: float = 5.0) -> Answer:
+    return await pool.exchange(HEAD, BODY, first_byte=first_byte, stall=5.0)
+
+
+async def once(pool: Pool) -> int:
+    answer = await ask(pool)
+    while await answer.read():
+        pass
+    answer.release()
+    return answer.status
+
+
+def test_the_last_to_rest_is_used_first(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options())
+            answers = [await ask(pool) for _ in range(3)]
+            assert (pool.open, pool.idle) == (3, 0)
+            links = [answer._link for answer in answers]
+            for answer in answers:
+                answer.release()
+            assert (pool.open, pool.idle) == (3, 3)
+            again = [await ask(pool) for _ in range(3)]
+            assert [answer._link for answer in again] == links[::-1]
+            for answer in again:
+                answer.release()
+            assert server.accepted == 3
+            pool.close()
+
+    run(loop, main())
+
+
+def test_no_more_than_max_idle_are_kept(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options(max_idle=2))
+            answers = [await ask(pool) for _ in range(5)]
+            for answer in answers:
+                answer.release()
+            assert pool.idle == 2
+            await until(lambda: pool.open == 2)
+            pool.close()
+
+    run(loop, main())
+
+
+def test_idle_connections_expire_by_themselves(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options(keep_alive=0.1))
+            for _ in range(3):
+                assert await once(pool) == 200
+            assert server.accepted == 1
+            await until(lambda: pool.open == 0, 1.0)
+            assert pool.idle == 0
+            await until(lambda: server.busy == 0, 1.0)
+            assert await once(pool) == 200
+            assert server.accepted == 2
+            pool.close()
+
+    run(loop, main())
+
+
+def test_an_expired_connection_is_not_used_though_its_timer_is_late(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options(keep_alive=0.05))
+            await once(pool)
+            time.sleep(0.1)  # noqa: ASYNC251 - the loop is held up on purpose
+            await asyncio.sleep(0)
+            assert await once(pool) == 200
+            assert server.accepted == 2
+            pool.close()
+
+    run(loop, main())
+
+
+def test_use_moves_the_expiry(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options(keep_alive=0.15))
+            for _ in range(5):
+                await once(pool)
+                await asyncio.sleep(0.08)
+            assert server.accepted == 1
+            pool.close()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("then", ["close", "reset"])
+def test_a_connection_that_died_at_rest_is_dropped(loop: str, then: str) -> None:
+    """B92: an idle close or reset is noticed before the next request."""
+
+    async def main() -> None:
+        async def play(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            await asyncio.sleep(0.02)
+            peer.close() if then == "close" else peer.reset()
+
+        async with serve(play) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            assert (pool.open, pool.idle) == (1, 1)
+            await until(lambda: pool.open == 0)
+            assert pool.idle == 0
+            await once(pool)
+            assert len(server.requests) == 2
+            pool.close()
+
+    run(loop, main())
+
+
+def test_bytes_that_nobody_asked_for_close_an_idle_connection(loop: str) -> None:
+    """A server's 408 to an idle connection is never taken for the next answer."""
+
+    async def main() -> None:
+        async with serve(answering(OK, b"HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n", gap=0.02)) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            await until(lambda: pool.open == 0)
+            assert await once(pool) == 200
+            pool.close()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("surplus", [b"x", OK])
+def test_surplus_bytes_close_the_connection(loop: str, surplus: bytes) -> None:
+    async def main() -> None:
+        async with serve(answering(OK + surplus)) as server:
+            pool = Pool(server.address, Options())
+            assert await once(pool) == 200
+            assert pool.idle == 0
+            assert await once(pool) == 200
+            assert server.accepted == 2
+            pool.close()
+
+    run(loop, main())
+
+
+def test_surplus_bytes_between_end_and_release_close_the_connection(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK, OK, gap=0.02)) as server:
+            pool = Pool(server.address, Options())
+            answer = await ask(pool)
+            await asyncio.sleep(0.1)
+            assert answer.ended
+            assert await answer.read() == b"hi"
+            answer.release()
+            assert pool.idle == 0
+            pool.close()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("then", ["close", "reset"])
+def test_a_reused_connection_that_closes_without_a_byte_is_replayed_once(loop: str, then: str) -> None:
+    """B91: the engine's keep-alive ran out while the request was on its way."""
+
+    async def main() -> None:
+        async def second_closes(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            await peer.request()
+            peer.close() if then == "close" else peer.reset()
+
+        async with serve(second_closes, answering(OK)) as server:
+            pool = Pool(server.address, Options())
+            assert await once(pool) == 200
+            assert await once(pool) == 200
+            assert (server.accepted, server.requests) == (2, [HEAD + BODY] * 3)
+            assert pool.idle == 1
+            pool.close()
+
+    run(loop, main())
+
+
+def test_the_replay_is_not_repeated(loop: str) -> None:
+    async def main() -> None:
+        async def second_closes(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            await peer.request()
+            peer.close()
+
+        async with serve(second_closes, answering(then="close")) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            with pytest.raises(WireError) as caught:
+                await ask(pool)
+            assert (caught.value.failure, caught.value.sent) == (Failure.SILENT, True)
+            assert (server.accepted, len(server.requests)) == (2, 3)
+            await until(lambda: pool.open == 0)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize(
+    ("sent", "failure"), [(b"HTTP/1.1 2", Failure.CUT), (b"?", Failure.MALFORMED), (b"", Failure.FIRST_BYTE_TIMEOUT)]
+)
+def test_nothing_else_is_replayed(loop: str, sent: bytes, failure: Failure) -> None:
+    """One byte of an answer, or time, means that the engine may be at work."""
+
+    async def main() -> None:
+        async def second_fails(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            await peer.request()
+            await peer.send(sent)
+            if sent:
+                peer.close()
+
+        async with serve(second_fails, answering(OK)) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            with pytest.raises(WireError) as caught:
+                await ask(pool, first_byte=0.1)
+            assert caught.value.failure is failure
+            assert server.accepted == 1
+            pool.close()
+
+    run(loop, main())
+
+
+def test_the_replay_has_only_the_time_that_is_left(loop: str) -> None:
+    async def main() -> None:
+        async def slow_close(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            await peer.request()
+            await asyncio.sleep(0.2)
+            peer.close()
+
+        async with serve(slow_close, answering()) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            began = time.monotonic()
+            with pytest.raises(WireError) as caught:
+                await ask(pool, first_byte=0.4)
+            assert caught.value.failure is Failure.FIRST_BYTE_TIMEOUT
+            assert 0.35 < time.monotonic() - began < 0.55
+            assert server.accepted == 2
+            pool.close()
+
+    run(loop, main())
+
+
+def test_a_closed_pool_closes_what_is_released(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options())
+            one, two = await ask(pool), await ask(pool)
+            one.release()
+            pool.close()
+            assert pool.idle == 0
+            await until(lambda: pool.open == 1)
+            assert await two.read() == b"hi"
+            two.release()
+            await until(lambda: pool.open == 0)
+            assert await once(pool) == 200
+            await until(lambda: pool.open == 0)
+
+    run(loop, main())
+
+
+def test_an_unfinished_answer_closes_its_connection(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(CHUNKED)) as server:
+            pool = Pool(server.address, Options())
+            answer = await ask(pool)
+            answer.release()
+            answer.release()
+            assert pool.idle == 0
+            await until(lambda: pool.open == 0 and server.busy == 0)
+
+    run(loop, main())
+
+
+def test_a_name_is_looked_up(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(Address("localhost", server.address.port), Options())
+            assert await once(pool) == 200
+            pool.close()
+
+    run(loop, main())
+
+
+def _closed_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_refused_connection(loop: str, host: str) -> None:
+    async def main() -> None:
+        pool = Pool(Address(host, _closed_port()), Options())
+        with pytest.raises(WireError) as caught:
+            await ask(pool)
+        assert (caught.value.failure, caught.value.sent) == (Failure.REFUSED, False)
+        assert host not in str(caught.value)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("host", ["no such host", "a" * 70, "a..b"])
+def test_an_address_that_leads_nowhere(loop: str, host: str) -> None:
+    async def main() -> None:
+        pool = Pool(Address(host, 9), Options(connect=1.0))
+        with pytest.raises(WireError) as caught:
+            await ask(pool)
+        assert caught.value.failure in {Failure.UNREACHABLE, Failure.CONNECT_TIMEOUT}
+        assert not caught.value.sent
+
+    run(loop, main())
+
+
+def test_a_connect_that_hangs_is_bounded(loop: str) -> None:
+    """A listener with a full backlog drops the SYN, as a dead host does."""
+
+    async def main() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            port = listener.getsockname()[1]
+            fillers = [socket.socket() for _ in range(3)]
+            try:
+                for filler in fillers:
+                    filler.setblocking(False)
+                    filler.connect_ex(("127.0.0.1", port))
+                pool = Pool(Address("127.0.0.1", port), Options(connect=0.2))
+                with pytest.raises(WireError) as caught:
+                    await ask(pool)
+                assert (caught.value.failure, caught.value.sent) == (Failure.CONNECT_TIMEOUT, False)
+            finally:
+                for filler in fillers:
+                    filler.close()
+
+    run(loop, main())
+
+
+def test_the_sockets_options(loop: str) -> None:
+    async def main() -> None:
+        async with serve(answering(OK)) as server:
+            pool = Pool(server.address, Options())
+            await once(pool)
+            transport = pool._idle[0]._transport
+            assert transport is not None
+            sock = transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            pool.close()
+
+    run(loop, main())
