@@ -23,6 +23,7 @@ from autohedge.call import Call, Header, Out
 from autohedge.core.problems import BadRequest, DeadlineExceeded, Detail, NotFound, Problem, Unavailable, UpstreamFailed
 from autohedge.core.types import Admitted, Ask, Candidate, Failure, Route, Snapshot, Verdict
 from autohedge.examiner import Examiner
+from autohedge.memory.choice import Choice
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry, nearest
@@ -82,6 +83,7 @@ class Tools:
 class Relay:
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
+        self._choice = Choice(tools.health)
         self._checks = Checks(
             look=lambda candidate: tools.health.look(candidate, tools.clock()),
             fits=lambda _candidate: "",
@@ -171,7 +173,7 @@ class Relay:
     async def _plan(self, call: Call, snapshot: Snapshot, route: Route) -> Iterator[Admitted]:
         """Candidates in the order of trying. When every replica is at its cap, wait for a seat in the bounded queue."""
         tools = self.tools
-        first = tools.health.quick(route.candidates, tools.clock())
+        first = self._choice.first(route.candidates, tools.clock())
         if first is not None:
             return self._rest(first, snapshot, route)
         patience = tools.clock() + min(tools.settings.queue.wait, call.deadline - tools.clock())
@@ -215,7 +217,7 @@ class Relay:
             if admission.allowed:
                 yield Admitted(candidate, admission.stamp)
         gone = [skipped.candidate for skipped in plan.skipped if skipped.candidate is not None]
-        last = health.knock(gone, clock()) if gone and not full else None
+        last = self._choice.knock(gone, clock()) if gone and not full else None
         if last is not None:
             yield last
 

@@ -149,6 +149,7 @@ class Connection(asyncio.Protocol):
             self._now, self._arrived = request, self._loop.time()
             self._task = self._loop.create_task(self._play(request, answer))
             return
+        state.completed[request.path] += 1  # before the write: who has the answer finds it counted
         head = self._host.head_of(answer)
         if answer.pieces is None:
             self._write(whole(answer, head, request))
@@ -177,6 +178,8 @@ class Connection(asyncio.Protocol):
             if seated:
                 self._host.stand()
         self._task = self._now = None
+        if answer.ending is Ending.KEEP:
+            self._state.completed[request.path] += 1
         self._end(request, answer)
         while self._queue and self._task is None and self._transport is not None:
             following = self._queue.popleft()
@@ -193,8 +196,6 @@ class Connection(asyncio.Protocol):
         if answer.ending is Ending.RESET:
             self.reset()
             return
-        if answer.ending is Ending.KEEP:
-            self._state.completed[request.path] += 1
         framed = answer.pieces is None or answer.claimed is not None or request.version == "1.1"
         stays = request.keep_alive and framed and not answer.close and not answer.unframed and answer.raw is None
         if self._deaf:  # let the client finish sending and read the answer, else it sees a reset

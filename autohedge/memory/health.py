@@ -1,26 +1,38 @@
-"""What is known of every (replica, model): one breaker each, fed by live traffic, asked by the plan.
+"""What is known of every (replica, model): one breaker each, fed by live traffic and probes, asked by the plan.
 
 Rules
-- A breaker is made when a pair is first seen and forgotten with its replica.
+- A breaker is made when a pair is first seen and forgotten with its replica; what comes in late for a forgotten one is dropped.
 - The pool of a breaker is the set of replicas that serve the same model on the same rung; it may hold back an ejection by
-  ratio (rules/pool.py), never one by hard evidence.
-- Where nobody probes, a replica without evidence is as good as any: somebody has to be first.
+  ratio (rules/pool.py), never one by hard evidence. Where another rung could take over (`spare`), the last three outcomes
+  were failures and the pool would hold it all the same, it goes: callers are better served by that rung.
+- Where nobody probes, a replica without evidence is as good as any: somebody has to be first. External backends are probed
+  only when that was asked for.
+- A probe that gets no answer in time while live requests run on the replica is neutral: those are older and will tell, and a
+  long prefill or a full queue is no fault (B08, B11). Not so once a live attempt has failed there.
+- What another worker saw comes in as its probes (`heard`) and its openings (`adopt`). Soft openings of others are taken over
+  only up to the share that may be out: the union of several pictures would be too much.
+- The operator's wish outlives evidence, breaker and replica; only the operator takes it back.
 
 It must not know: how outcomes are judged, sockets, who waits. Times are loop seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-from autohedge.core.types import Admitted, Attempt, Candidate, Snapshot
-from autohedge.rules.breaker import Breaker, Options
+from autohedge.core.types import Admitted, Attempt, Candidate, Judgement, Snapshot, Verdict
+from autohedge.memory.entry import Entry, Opening, Rules, described, keeps_failing, pressed
+from autohedge.rules.breaker import DEFAULT, Breaker, Guard, Options
 from autohedge.rules.pool import hold
-from autohedge.rules.standing import NEVER, Admission, State, Tier, Transition, Wish
-from autohedge.rules.window import Window
+from autohedge.rules.probes import Probed
+from autohedge.rules.standing import ALIVE, Admission, State, Tier, Transition, Via, Wish
 
-Key = tuple[str, str]
-KNOCK = 1.0  # seconds
+WISHES = 1000  # kept at most; the oldest goes first
+KNOCK = 1.0  # seconds between two knocks at a replica that is out
+GOOD = ALIVE | {Verdict.ANSWER}
+OUT = frozenset({State.OPEN, State.HALF_OPEN})
 
 
 class Health:
@@ -29,20 +41,31 @@ class Health:
     def __init__(
         self,
         draw: Callable[[], float],
-        options: Options,
+        options: Options | None = None,
         told: Callable[[Candidate, Transition], None] = lambda _candidate, _transition: None,
+        rules: Rules | None = None,
     ) -> None:
         self._draw = draw
-        self._options = options
+        self._rules = rules or Rules(options or DEFAULT)
+        self._unprobed = replace(self._rules.options, probed=False)
         self._told = told
-        self._breakers: dict[Key, Breaker] = {}
-        self._pools: dict[str, set[Key]] = {}  # by model name that the engines know
-        self._knocked: dict[str, float] = {}  # loop seconds, by replica id
+        self._entries: dict[str, dict[str, Entry]] = {}  # by replica id, then by the name that the engine knows
+        self._pools: dict[str, list[Entry]] = {}  # by the name that the engines know
+        self._wishes: dict[tuple[str, str | None], Wish] = {}
+        self._pending: dict[
+            tuple[str, str], tuple[Opening, float]
+        ] = {}  # openings of pairs not seen yet, and their end
+        self._begun: dict[str, float] = {}
+
+    # --- asked by the plan --------------------------------------------------------------------------------------------
 
     def look(self, candidate: Candidate, now: float) -> Admission:
         """What an admission would say, without taking anything."""
-        seen = self._breaker(candidate, now).look(now, self._draw())
-        return seen._replace(tier=Tier.GOOD) if seen.tier is Tier.UNKNOWN and not self._options.probed else seen
+        breaker = self.entry(candidate, now).breaker
+        seen = breaker.look(now, self._draw())
+        if seen.tier is Tier.UNKNOWN and not breaker.options.probed:
+            return seen._replace(tier=Tier.GOOD)
+        return seen
 
     def quick(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
         """The obvious first choice: the least loaded of the candidates that are plainly well; None needs a whole plan."""
@@ -61,32 +84,43 @@ class Health:
         return best
 
     def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
-        """The very last resort: where nobody listened a while ago, somebody may be back. Costs a refused connection at
-        most, so once per `KNOCK` seconds and replica, and only where the connection was refused or reset.
+        """Nothing else is left: try a replica that is out by hard evidence all the same, unless it failed a moment ago. So an
+        engine that was started again serves the next caller, and one that is gone costs one refused connection a second.
         """
+        best: Admitted | None = None
+        longest = KNOCK
         for candidate in candidates:
-            breaker = self._breaker(candidate, now)
-            closed_door = breaker.state is State.OPEN and breaker.hard and breaker.wish is Wish.NONE
-            if closed_door and now - self._knocked.get(candidate.replica.id, NEVER) >= KNOCK:
-                self._knocked[candidate.replica.id] = now
-                return Admitted(candidate, breaker.stamp)
-        return None
+            breaker = self.entry(candidate, now).breaker
+            open_hard = breaker.state in OUT and breaker.hard and breaker.wish is Wish.NONE
+            if open_hard and now - breaker.failed_at >= longest:
+                best, longest = Admitted(candidate, breaker.stamp), now - breaker.failed_at
+        return best
 
     def admit(self, candidate: Candidate, now: float, *, insist: bool = False) -> Admission:
         """Ask for one live request at the moment it is sent."""
-        admission = self._breaker(candidate, now).admit(now, self._draw(), insist=insist)
-        if admission.moved is not None:
-            self._told(candidate, admission.moved)
+        entry = self.entry(candidate, now)
+        admission = entry.breaker.admit(now, self._draw(), insist=insist)
+        if admission.allowed:
+            entry.used = now
+            if admission.moved is not None:
+                self._told(candidate, admission.moved)
         return admission
 
     def record(self, attempt: Attempt, now: float) -> None:
         """Take the verdict of one attempt."""
-        assert attempt.judgement is not None
-        breaker = self._breaker(attempt.candidate, now)
         judgement = attempt.judgement
+        assert judgement is not None
+        entry = self._find(attempt.candidate.replica.id, attempt.candidate.served)
+        if entry is None:
+            return
+        breaker = entry.breaker
+        if judgement.verdict is Verdict.ANSWER:
+            entry.live.append(now)
+            if breaker.options.slow is not None and attempt.first_byte is not None:
+                breaker.pace(attempt.first_byte - attempt.started)
         moved = breaker.record(attempt.stamp, judgement.verdict, now, self._draw(), certain=judgement.certain)
         if moved is not None:
-            self._told(attempt.candidate, moved)
+            self._tell(entry, moved, judgement)
 
     def usable(self, snapshot: Snapshot, now: float) -> int:
         """How many replicas can serve at least one of their models."""
@@ -98,23 +132,207 @@ class Health:
         }
         return len(good)
 
+    # --- the world changes --------------------------------------------------------------------------------------------
+
     def keep_only(self, replicas: Iterable[str]) -> None:
         """Forget the breakers of replicas that are gone."""
         known = set(replicas)
-        self._knocked = {name: at for name, at in self._knocked.items() if name in known}
-        for key in [key for key in self._breakers if key[0] not in known]:
-            del self._breakers[key]
-            self._pools[key[1]].discard(key)
+        for name in [name for name in self._entries if name not in known]:
+            for model, entry in self._entries.pop(name).items():
+                self._pools[model].remove(entry)
+                if not self._pools[model]:
+                    del self._pools[model]
+        for name in [name for name in self._begun if name not in known]:
+            del self._begun[name]
 
-    def _breaker(self, candidate: Candidate, now: float) -> Breaker:
-        key = (candidate.replica.id, candidate.served)
-        breaker = self._breakers.get(key)
-        if breaker is None:
-            pool = self._pools.setdefault(candidate.served, set())
-            pool.add(key)
+    def settle(self, snapshot: Snapshot, now: float) -> None:
+        """Know every pair of the snapshot, so that pools have their size, and take over the openings that waited for them."""
+        for route in snapshot.routes.values():
+            for candidate in route.candidates:
+                self.entry(candidate, now)
+        for key, (opening, until) in list(self._pending.items()):
+            if until <= now:
+                del self._pending[key]
+            elif self._find(*key) is not None:
+                del self._pending[key]
+                self.adopt(replace(opening, left=until - now), now)
 
-            def guard(at: float) -> str:
-                return hold([self._breakers[other].view(at) for other in pool if other != key], at)
+    def begin(self, replica: str, now: float, reason: str = "new task") -> None:
+        """A new task behind an address: all evidence is void, and failures before its first answer are loading."""
+        self._begun[replica] = now
+        for entry in self._entries.get(replica, {}).values():
+            old = entry.breaker.state
+            moved = entry.breaker.begin(now, reason)
+            entry.live.clear()
+            entry.probe = None
+            if old is not State.CLOSED:
+                self._told(entry.candidate, moved)
 
-            breaker = self._breakers[key] = Breaker(Window(), self._options, now, guard)
-        return breaker
+    # --- probes -------------------------------------------------------------------------------------------------------
+
+    def lease(self, candidate: Candidate, now: float) -> Admission:
+        """Ask for one probe. Refused while the replica is out and its time has not come, or another trial is out."""
+        entry = self.entry(candidate, now)
+        entry.candidate = candidate
+        admission = entry.breaker.lease(now)
+        if admission.moved is not None:
+            self._told(candidate, admission.moved)
+        return admission
+
+    def probed(self, stamp: int, probe: Probed, now: float) -> Probed:
+        """Take the result of a probe; `stamp` is that of its lease. Returns it as it was counted."""
+        entry = self._find(probe.replica, probe.model)
+        if entry is None:
+            return probe
+        if probe.silent and pressed(entry):
+            probe = replace(probe, verdict=Verdict.BUSY, reason="no answer in time, while live requests are running")
+        self._take(entry, stamp, probe, now)
+        return probe
+
+    def heard(self, probe: Probed, now: float) -> None:
+        """Take the result of another worker's probe; where this replica is out, it is its trial."""
+        entry = self._find(probe.replica, probe.model)
+        if entry is None:
+            return
+        for _ in range(2):
+            lease = self.lease(entry.candidate, now)
+            self._take(entry, lease.stamp, probe, now)
+            if lease.allowed or entry.breaker.state is not State.OPEN or probe.verdict is not Verdict.ANSWER:
+                return  # else: the answer made the trial due, and is its first result
+
+    def spared(self, candidate: Candidate, reason: str, now: float) -> None:
+        """Note why a probe that was due was not sent."""
+        self.entry(candidate, now).spared = reason
+
+    def reachable(self, replica: str) -> bool | None:
+        """Whether evidence says that something works there: True, False, or None without any."""
+        entries = self._entries.get(replica, {}).values()
+        probes = [entry.probe for entry in entries if entry.probe is not None]
+        if any(entry.breaker.known and entry.breaker.state is State.CLOSED and entry.live for entry in entries):
+            return True
+        return any(probe.verdict in GOOD for probe in probes) if probes else None
+
+    def why(self, replica: str) -> str:
+        """The reason of the latest probe of a replica that did not go well, "" without one."""
+        probes = (entry.probe for entry in self._entries.get(replica, {}).values())
+        return next(
+            (probe.reason or probe.verdict.value for probe in probes if probe and probe.verdict not in GOOD), ""
+        )
+
+    # --- people and other workers -------------------------------------------------------------------------------------
+
+    def force(self, replica: str, wish: Wish, model: str | None = None) -> int:
+        """Set the operator's wish for a replica, or for one model on it. NONE takes it back. Returns how many breakers it
+        concerns now; it holds for those to come as well.
+        """
+        if model is None:
+            for key in [key for key in self._wishes if key[0] == replica]:
+                del self._wishes[key]
+        self._wishes.pop((replica, model), None)
+        if wish is not Wish.NONE or (model is not None and (replica, None) in self._wishes):
+            self._wishes[replica, model] = wish
+            while len(self._wishes) > WISHES:
+                del self._wishes[next(iter(self._wishes))]
+        entries = self._entries.get(replica, {})
+        chosen = [entry for name, entry in entries.items() if model in (None, name)]
+        for entry in chosen:
+            entry.breaker.force(wish)
+        return len(chosen)
+
+    @property
+    def wishes(self) -> list[tuple[str, str | None, Wish]]:
+        """All wishes: replica, model (None: all of them), wish."""
+        return [(replica, model, wish) for (replica, model), wish in self._wishes.items()]
+
+    def openings(self, now: float) -> list[Opening]:
+        """All breakers that are open or on trial."""
+        return [
+            Opening(
+                entry.candidate.replica.id,
+                entry.candidate.served,
+                max(0.0, entry.breaker.retry_at - now),
+                entry.breaker.reason,
+                entry.breaker.hard,
+                entry.breaker.level,
+            )
+            for entry in self._all()
+            if entry.breaker.state in OUT
+        ]
+
+    def adopt(self, opening: Opening, now: float) -> None:
+        """Take over an opening that another worker saw or that a restart forgot; it waits for a pair that is not known yet."""
+        entry = self._find(opening.replica, opening.model)
+        until = now + opening.left
+        if entry is None:
+            self._pending[opening.replica, opening.model] = (opening, until)
+            return
+        if not opening.hard and not self._rules.spare(entry.candidate):
+            pool = self._pools[opening.model]
+            out = sum(other.breaker.view(now).tier is Tier.RATIO for other in pool)
+            if out + 1 > int(len(pool) * self._rules.pool.share):
+                return
+        moved = entry.breaker.adopt(until, opening.reason, now, hard=opening.hard, level=opening.level)
+        if moved is not None:
+            self._told(entry.candidate, moved)
+
+    def describe(self, now: float) -> list[dict[str, Any]]:
+        """Every breaker with its reasons and the ages of its evidence in seconds, for the admin API."""
+        return [described(entry, now) for entry in self._all()]
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def entry(self, candidate: Candidate, now: float) -> Entry:
+        """What is known of one pair; made when it is new."""
+        models = self._entries.get(candidate.replica.id)
+        if models is None:
+            models = self._entries[candidate.replica.id] = {}
+        entry = models.get(candidate.served)
+        if entry is None:
+            entry = models[candidate.served] = self._made(candidate, now)
+        return entry
+
+    def _made(self, candidate: Candidate, now: float) -> Entry:
+        rules = self._rules
+        probed = rules.options.probed and rules.probed(candidate)
+        judge = rules.judge() if probed else rules.unprobed_judge()
+        breaker = Breaker(judge, rules.options if probed else self._unprobed, now)
+        entry = Entry(candidate, breaker)
+        pool = self._pools.setdefault(candidate.served, [])
+        pool.append(entry)
+        if not judge.heals:  # eidex holds nobody back
+            breaker.guard = self._guard(entry, pool)
+        replica = candidate.replica.id
+        if replica in self._begun:
+            breaker.begin(self._begun[replica])
+        wish = self._wishes.get((replica, candidate.served), self._wishes.get((replica, None)))
+        if wish is not None:
+            breaker.force(wish)
+        return entry
+
+    def _guard(self, entry: Entry, pool: list[Entry]) -> Guard:
+        def guard(now: float) -> str:
+            why = hold([other.breaker.view(now) for other in pool if other is not entry], now, self._rules.pool)
+            return "" if why and self._rules.spare(entry.candidate) and keeps_failing(entry.breaker, now) else why
+
+        return guard
+
+    def _find(self, replica: str, model: str) -> Entry | None:
+        models = self._entries.get(replica)
+        return models.get(model) if models is not None else None
+
+    def _all(self) -> Iterator[Entry]:
+        for models in self._entries.values():
+            yield from models.values()
+
+    def _take(self, entry: Entry, stamp: int, probe: Probed, now: float) -> None:
+        if probe.via is Via.DEEP:
+            entry.probe, entry.probed_at, entry.spared = probe, now, ""
+        moved = entry.breaker.record(stamp, probe.verdict, now, self._draw(), via=probe.via, certain=probe.certain)
+        if moved is not None:
+            self._tell(entry, moved, Judgement(probe.verdict, probe.reason))
+
+    def _tell(self, entry: Entry, moved: Transition, judgement: Judgement) -> None:
+        if moved.new is State.MISCONFIGURED and judgement.reason:
+            moved = replace(moved, reason=judgement.reason)
+            entry.breaker.reason = judgement.reason
+        self._told(entry.candidate, moved)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from autohedge.core.problems import Detail
 from autohedge.core.types import Door
 from autohedge.payloads.span import model_span
-from autohedge.payloads.sse_verdict import Marks, Needles, fields, judge, quiet
+from autohedge.payloads.sse_verdict import BOM, Marks, Needles, fields, judge, quiet
 
 CARRY = 1 << 20  # bytes of one event that are kept
 START = 4 << 10  # bytes of a larger one that are kept
@@ -264,7 +264,9 @@ class ModelRewriter:
         return b"".join(self._event(part) if b'"model"' in part else part for part in BLANKS.split(ready))
 
     def _event(self, block: bytes) -> bytes:
-        start = 0 if block.startswith(b"data:") else block.find(b"\ndata:") + 1
+        start = len(BOM) if block.startswith(BOM) else 0
+        if not block.startswith(b"data:", start):
+            start = block.find(b"\ndata:") + 1
         if not block.startswith(b"data:", start) or b"\ndata:" in block[start:]:
             return block
         start += 5

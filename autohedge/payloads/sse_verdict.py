@@ -75,13 +75,13 @@ def quiet(needles: Needles, block: bytes) -> bool:
     if not _only_null(block, b'finish_reason"') or not _only_null(block, b'"error"'):
         return False
     # One line of data with an object in it has no room for [DONE] or a named event; a named delta is nothing else.
-    if block.startswith(OBJECT) and block.find(b"\n") >= len(block) - 2:
+    if block.startswith(OBJECT) and block.find(b"\n", 0, -2) < 0:
         searched = needles.own
-    elif block.startswith(DELTAS) and block.count(b"\n", 0, len(block) - 2) == 1:
+    elif block.startswith(DELTAS) and block.count(b"\n", 0, -2) == 1:
         return True
     else:
         searched = needles.all
-    for needle in searched:
+    for needle in searched:  # noqa: SIM110  a generator costs as much as the search
         if needle in block:
             return False
     return True
@@ -163,9 +163,15 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 def _is_error(obj: dict[str, Any]) -> bool:
     error = obj.get("error")
-    if error and isinstance(error, dict | str) and obj.get("type") not in ENDS:
+    if error and isinstance(error, dict | str):
         return True
-    return obj.get("object") == "error" or obj.get("type") in {"error", "response.failed"}
+    return obj.get("object") == "error" or _kind(obj) in {"error", "response.failed"}
+
+
+def _kind(obj: dict[str, Any], name: bytes = b"") -> str:
+    """The type that an event's object states, or its name."""
+    kind = obj.get("type")
+    return kind if isinstance(kind, str) else name.decode("latin-1")
 
 
 def _choices(obj: dict[str, Any], data: bytes, marks: Marks) -> None:
@@ -186,16 +192,16 @@ def _choices(obj: dict[str, Any], data: bytes, marks: Marks) -> None:
 
 
 def _response(obj: dict[str, Any], name: bytes, marks: Marks) -> None:
-    kind = "" if name.endswith(b".delta") else obj.get("type")
+    kind = "" if name.endswith(b".delta") else _kind(obj, name)
     if kind in ENDS:
         marks.content = True
         marks.end()
-    elif name.endswith(b".delta") or (isinstance(kind, str) and kind.endswith(".delta")):
+    elif name.endswith(b".delta") or kind.endswith(".delta"):
         marks.content = True
 
 
 def _message(obj: dict[str, Any], name: bytes, marks: Marks) -> None:
-    kind = "content_block_delta" if name == b"content_block_delta" else obj.get("type")
+    kind = "content_block_delta" if name == b"content_block_delta" else _kind(obj, name)
     if kind in SPEECH:
         marks.content = True
     if kind == "message_stop":

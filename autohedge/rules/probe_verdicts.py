@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from autohedge.core.types import Door, Failure, Judgement, Kind, Outcome, Verdict
 from autohedge.providers import common
@@ -163,5 +163,5 @@ def _no_decision(body: Mapping[str, Any]) -> str:
     return "" if _number(share) and 0 <= share <= 1 else "no probability"
 
 
-def _number(value: Any) -> bool:
+def _number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

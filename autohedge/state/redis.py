@@ -156,7 +156,7 @@ class RedisStore:
                 await subscription.subscribe(self._prefix + topic)
                 if await subscription.get_message(timeout=COMMAND) is None:
                     raise StateLost("Redis does not answer in time")
-            yield _messages(subscription)
+            yield self._messages(subscription)
         finally:
             with suppress(exceptions.RedisError, OSError):
                 await subscription.aclose()  # type: ignore[no-untyped-call]
@@ -170,6 +170,22 @@ class RedisStore:
                 await self._client.connection_pool.disconnect()
                 for client in self._sentinel.sentinels if self._sentinel is not None else ():
                     await client.aclose()
+
+    async def _messages(self, subscription: PubSub) -> AsyncIterator[str]:
+        asked = False
+        while True:
+            self._check_open()
+            async with _translated():
+                message = await subscription.get_message(timeout=PING)
+                if message is None:
+                    if asked:
+                        raise StateLost("Redis does not answer in time")
+                    await subscription.ping()
+            asked = message is None
+            if message is not None and message["type"] == "message":
+                yield message["data"]
+            elif message is not None and message["type"] == "subscribe":
+                raise StateLost("Redis was connected anew")  # by redis-py itself, which does not say so
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -189,20 +205,6 @@ def _sentinel(found: Sentinels, common: dict[str, Any]) -> Sentinel:
     asking = {key: value for key, value in common.items() if key != "decode_responses"}
     login = {"username": found.user or None, "password": found.password or None, "db": found.db}
     return Sentinel(found.hosts, sentinel_kwargs={**asking, **tls}, **common, **login, **tls)  # type: ignore[no-untyped-call]
-
-
-async def _messages(subscription: PubSub) -> AsyncIterator[str]:
-    asked = False
-    while True:
-        async with _translated():
-            message = await subscription.get_message(timeout=PING)
-            if message is None:
-                if asked:
-                    raise StateLost("Redis does not answer in time")
-                await subscription.ping()
-        asked = message is None
-        if message is not None and message["type"] == "message":
-            yield message["data"]
 
 
 @asynccontextmanager

@@ -205,10 +205,8 @@ class Answer:
         version = parser.get_http_version()
         if not 200 <= status < 600 or version not in _VERSIONS:
             raise WireError(Failure.MALFORMED, sent=True)
-        if self._dry > self._max_head:  # may count the first body bytes too, so look closer
-            if sum(len(name) + len(value) + 4 for name, value in fields) > self._max_head:
-                raise WireError(Failure.TOO_BIG, sent=True)
-            self._dry = 0
+        if self._dry > self._max_head < sum(len(name) + len(value) + 4 for name, value in fields):
+            raise WireError(Failure.TOO_BIG, sent=True)  # counted only when the reads that held it add up to that
         self._until_close = not _framed(status, fields)
         self._fields = []  # trailers land here and are dropped
         self.status, self.headers, self.http_version = status, fields, version

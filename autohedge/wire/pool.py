@@ -101,11 +101,10 @@ class Pool:
         try:
             async with asyncio.timeout(self._options.connect):
                 await loop.create_connection(lambda: connection, self._address.host, self._address.port, ssl=self._ssl)
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
-            connection.close()
-            raise WireError(connect_failure(error, tls=self._address.tls), sent=False) from None
-        except BaseException:
-            connection.close()
+        except BaseException as error:
+            connection.close()  # at once; the loop's own close would wait for the farewell of a TLS peer
+            if isinstance(error, (OSError, UnicodeError)):  # UnicodeError: a host name that IDNA cannot encode
+                raise WireError(connect_failure(error, tls=self._address.tls), sent=False) from None
             raise
         if not connection.alive:  # accepted and dropped at once, as a proxy without a backend does
             raise WireError(Failure.SILENT, sent=False)

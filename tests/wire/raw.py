@@ -44,7 +44,8 @@ def run(loop: str, main: Coroutine[Any, Any, None]) -> None:
     async def watched() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         before = open_sockets()
-        await main
+        async with asyncio.timeout(60):
+            await main
         gc.collect()
         await until(lambda: open_sockets() == before)
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
+import pytest
+
+from autohedge.core.types import Address
 from autohedge.wire.connection import Connection, Options
+from autohedge.wire.errors import WireError
+from autohedge.wire.pool import Pool
 from tests.wire.raw import BODY, HEAD, OK, both_loops, run
 
 pytestmark = both_loops
@@ -107,5 +113,32 @@ def test_a_large_body_waits_for_room_and_an_unsent_rest_forbids_reuse(loop: str)
         connection.resume_writing()
         assert len(b"".join(wire.written)) < 2 * len(body)
         connection.connection_lost(None)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "timed out"])
+def test_a_connect_that_is_given_up_late_closes_at_once(
+    loop: str, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """Given up between the handshake and its news, the socket does not wait for the peer's farewell."""
+
+    async def main() -> None:
+        with socket.socket() as sock:
+            wire = _Wire(sock, 0)
+
+            async def made_but_not_told(factory: Callable[[], Connection], *_: object, **__: object) -> None:
+                factory().connection_made(wire)
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", made_but_not_told)
+            pool = Pool(Address("127.0.0.1", 9), Options(connect=0.05))
+            task = asyncio.create_task(pool.exchange(HEAD, BODY, first_byte=5, stall=5))
+            await asyncio.sleep(0.01)
+            if ending == "cancelled":
+                task.cancel()
+            (result,) = await asyncio.gather(task, return_exceptions=True)
+            assert isinstance(result, asyncio.CancelledError if ending == "cancelled" else WireError)
+            assert (wire.gone, pool.open) == (True, 0)
 
     run(loop, main())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Callable
 
 import pytest
 
 from autohedge.core.types import Address, Failure
 from autohedge.wire.answer import Answer
-from autohedge.wire.connection import Options
+from autohedge.wire.connection import Connection, Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
 from tests.wire.raw import BODY, CHUNKED, HEAD, OK, Peer, answering, both_loops, run, serve, until
@@ -137,9 +138,9 @@ def test_bytes_that_nobody_asked_for_close_an_idle_connection(loop: str) -> None
 
     async def main() -> None:
         async with serve(answering(OK, b"HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n", gap=0.02)) as server:
-            pool = Pool(server.address, Options())
+            pool = Pool(server.address, Options(keep_alive=60))
             await once(pool)
-            await until(lambda: pool.open == 0)
+            await until(lambda: pool.open == 0, 1.0)
             assert await once(pool) == 200
             pool.close()
 
@@ -218,9 +219,15 @@ def test_the_replay_is_not_repeated(loop: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "failure"), [(b"HTTP/1.1 2", Failure.CUT), (b"?", Failure.MALFORMED), (b"", Failure.FIRST_BYTE_TIMEOUT)]
+    ("sent", "then", "failure"),
+    [
+        (b"HTTP/1.1 2", "close", Failure.CUT),
+        (b"HTTP/1.1 2", "reset", Failure.RESET),
+        (b"?", "", Failure.MALFORMED),
+        (b"", "", Failure.FIRST_BYTE_TIMEOUT),
+    ],
 )
-def test_nothing_else_is_replayed(loop: str, sent: bytes, failure: Failure) -> None:
+def test_nothing_else_is_replayed(loop: str, sent: bytes, then: str, failure: Failure) -> None:
     """One byte of an answer, or time, means that the engine may be at work."""
 
     async def main() -> None:
@@ -229,14 +236,15 @@ def test_nothing_else_is_replayed(loop: str, sent: bytes, failure: Failure) -> N
             await peer.send(OK)
             await peer.request()
             await peer.send(sent)
-            if sent:
-                peer.close()
+            await asyncio.sleep(0.02)
+            if then:
+                peer.close() if then == "close" else peer.reset()
 
         async with serve(second_fails, answering(OK)) as server:
             pool = Pool(server.address, Options())
             await once(pool)
             with pytest.raises(WireError) as caught:
-                await ask(pool, first_byte=0.1)
+                await ask(pool, first_byte=0.2)
             assert caught.value.failure is failure
             assert server.accepted == 1
             pool.close()
@@ -294,6 +302,22 @@ def test_an_unfinished_answer_closes_its_connection(loop: str) -> None:
             answer.release()
             assert pool.idle == 0
             await until(lambda: pool.open == 0 and server.busy == 0)
+
+    run(loop, main())
+
+
+def test_a_connection_that_is_lost_before_it_is_used(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy in between that has no engine accepts and drops; nothing was sent."""
+
+    async def dropped(factory: Callable[[], Connection], *_: object, **__: object) -> None:
+        factory().connection_lost(None)
+
+    async def main() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", dropped)
+        pool = Pool(Address("127.0.0.1", 9), Options())
+        with pytest.raises(WireError) as caught:
+            await ask(pool)
+        assert (caught.value.failure, caught.value.sent, pool.open) == (Failure.SILENT, False, 0)
 
     run(loop, main())
 

@@ -1,0 +1,61 @@
+"""Two short cuts of the plan: the obvious first choice, and the very last resort.
+
+- `first`: nearly every request goes to the least loaded replica that is plainly well. A whole plan is computed only when
+  there is none, or when this one failed.
+- `knock`: where nobody listened a while ago, somebody may be back. When a request has nowhere else to go, one in `KNOCK`
+  seconds tries a replica whose connections were refused: it costs a refused connection at most.
+
+It must not know: how breakers judge, the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autohedge.core.types import Admitted, Candidate
+from autohedge.memory.health import Entry, Health
+from autohedge.rules.standing import NEVER, State, Tier, Wish
+
+KNOCK = 1.0  # seconds
+KNOCKED = 10_000  # replicas remembered
+
+
+class Choice:
+    """Chooses by what `health` knows. Times are loop seconds."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._knocked: dict[str, float] = {}
+
+    def first(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
+        """The least loaded of the candidates that are plainly well; None asks for a whole plan."""
+        best: Admitted | None = None
+        chosen: Entry | None = None
+        least: tuple[int, int, int] | None = None
+        for candidate in candidates:
+            seat = candidate.replica.seat
+            if seat.cap is not None and seat.in_flight >= seat.cap:
+                continue
+            load = (candidate.backend.priority, seat.in_flight, seat.last)
+            if least is not None and load >= least:
+                continue
+            entry = self._health.entry(candidate, now)
+            seen = entry.breaker.look(now, 1.0)
+            well = seen.tier is Tier.GOOD or (seen.tier is Tier.UNKNOWN and not entry.breaker.options.probed)
+            if well and seen.allowed and entry.breaker.state is State.CLOSED:
+                best, least, chosen = Admitted(candidate, seen.stamp), load, entry
+        if chosen is not None:
+            chosen.used = now
+        return best
+
+    def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
+        """One of `candidates` whose connections were refused or reset, if it is time to try it again."""
+        for candidate in candidates:
+            breaker = self._health.entry(candidate, now).breaker
+            shut = breaker.state is State.OPEN and breaker.hard and breaker.wish is Wish.NONE
+            if shut and now - self._knocked.get(candidate.replica.id, NEVER) >= KNOCK:
+                if len(self._knocked) >= KNOCKED:
+                    self._knocked.clear()
+                self._knocked[candidate.replica.id] = now
+                return Admitted(candidate, breaker.stamp)
+        return None

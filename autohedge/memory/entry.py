@@ -1,0 +1,101 @@
+"""One (replica, model) as health keeps it: its breaker with what surrounds it, and how that is shown and shared.
+
+It must not know: who asks, pools, when anything happens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from autohedge.core.types import Candidate
+from autohedge.rules.breaker import DEFAULT as BREAKER
+from autohedge.rules.breaker import Breaker, Options
+from autohedge.rules.pool import DEFAULT as POOL
+from autohedge.rules.pool import PoolRules
+from autohedge.rules.probes import RECENT, Probed
+from autohedge.rules.standing import NEVER, Judge, State
+from autohedge.rules.window import Window
+
+TRAILING = 3  # failures in a row that let a replica go where another rung can take over
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An open breaker as it is persisted and shared. `left`: seconds until its first trial."""
+
+    replica: str
+    model: str
+    left: float
+    reason: str
+    hard: bool
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`probed` tells which candidates somebody probes. `judge` makes the judge of one of those; for all others the window
+    judges live traffic. `spare` tells whether another rung could take over from a candidate.
+    """
+
+    options: Options = BREAKER
+    judge: Callable[[], Judge] = Window
+    unprobed_judge: Callable[[], Judge] = Window
+    probed: Callable[[Candidate], bool] = lambda candidate: not candidate.backend.external
+    pool: PoolRules = POOL
+    spare: Callable[[Candidate], bool] = lambda _candidate: False
+
+
+class Entry:
+    """One (replica, model). `live` holds the times of its latest live answers, `used` the time of its latest admission."""
+
+    __slots__ = ("breaker", "candidate", "live", "probe", "probed_at", "spared", "used")
+
+    def __init__(self, candidate: Candidate, breaker: Breaker) -> None:
+        self.candidate = candidate
+        self.breaker = breaker
+        self.live: deque[float] = deque(maxlen=RECENT)
+        self.used = NEVER
+        self.probe: Probed | None = None
+        self.probed_at = NEVER
+        self.spared = ""  # why the latest probe that was due was not sent
+
+
+def pressed(entry: Entry) -> bool:
+    """Whether live requests run there that are older than a probe would be, and none has failed since the last answer."""
+    breaker = entry.breaker
+    running = entry.candidate.replica.seat.in_flight > 0
+    return running and breaker.state is State.CLOSED and breaker.failed_at <= breaker.answered_at
+
+
+def keeps_failing(breaker: Breaker, now: float) -> bool:
+    """Whether the latest outcomes are failures and nothing else."""
+    latest = breaker.judge.evidence(now)[-TRAILING:]
+    return len(latest) == TRAILING and not any(piece["ok"] for piece in latest)
+
+
+def described(entry: Entry, now: float) -> dict[str, Any]:
+    """State, reasons and ages in seconds, for the admin API."""
+    candidate, probe = entry.candidate, entry.probe
+    shown: dict[str, Any] = {
+        "replica": candidate.replica.id,
+        "backend": candidate.backend.name,
+        "model": candidate.served,
+        "tier": entry.breaker.view(now).tier.name.lower(),
+        **entry.breaker.describe(now),
+        "probed": entry.breaker.options.probed,
+    }
+    if probe is not None:
+        shown["probe"] = {
+            "verdict": probe.verdict.value,
+            "reason": probe.reason,
+            "s_ago": round(now - entry.probed_at, 1),
+            "took_s": round(probe.took, 3),
+        }
+    if entry.spared:
+        shown["not_probed"] = entry.spared
+    if entry.live:
+        shown["live_answer_s_ago"] = round(now - entry.live[-1], 1)
+    return shown
