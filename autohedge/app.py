@@ -28,18 +28,19 @@ from starlette.middleware.cors import CORSMiddleware
 
 from autohedge import __version__
 from autohedge.attempt import Attempter
-from autohedge.core.types import Appeared, Candidate, Changed, DiscoveryEvent, Kind, Sweep
+from autohedge.core.types import Appeared, BackendSpec, Candidate, Changed, DiscoveryEvent, Kind, Sweep
 from autohedge.doors.access_log import AccessLog
 from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.examiner import Examiner
+from autohedge.fallback import chains
 from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
 from autohedge.payloads.reading import Bounds
 from autohedge.providers import DIALECTS
-from autohedge.relay import Relay, Tools
+from autohedge.relay import Relay
 from autohedge.rules.breaker import Options as BreakerOptions
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.standing import Transition
@@ -49,6 +50,7 @@ from autohedge.settings.model import Settings
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
+from autohedge.tools import Tools
 from autohedge.waiting import WaitingRoom
 from autohedge.watchers.asking import Asker
 from autohedge.watchers.learning import Learner, Pace
@@ -145,9 +147,9 @@ class House:
             return 1
         async with Asker(self.settings.learning.timeout) as asker:
             self._wire(asker)
+            self.server = server = uvicorn.Server(self._server_config())
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, _ended)
-            server = uvicorn.Server(self._server_config())
+                signal.signal(number, self._ended)
             try:
                 async with asyncio.TaskGroup() as group:
                     watchers = group.create_task(self._watch())
@@ -160,6 +162,14 @@ class House:
                 self.pools.keep_only({})
         return 0
 
+    def stop(self) -> None:
+        """Take no new connection, let running requests end within `server.grace`, then leave `run`."""
+        self.server.should_exit = True
+
+    def _ended(self, _number: int, _frame: object) -> None:
+        """A signal before the server listens to them; and once more when all is done, since uvicorn raises it again."""
+        self.stop()
+
     # --- wiring -----------------------------------------------------------------------------------------------------
 
     def _wire(self, asker: Asker) -> None:
@@ -171,6 +181,7 @@ class House:
         self.learner = Learner(self.registry, asker, time.time, pace)
         self.tools = Tools(
             settings=settings,
+            chains=chains(settings),
             registry=self.registry,
             health=self.health,
             examiner=Examiner(Bounds(validation.max_decoded_bytes, validation.schema_depth), self._kinds),
@@ -241,7 +252,7 @@ class House:
 
     async def _watch(self) -> None:
         """Every background task of the process: sources, learning, the configuration file."""
-        self.static = StaticSource(self.settings.backends(), STATIC)
+        self.static = StaticSource(declared(self.settings), STATIC)
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(self.static, 60, self._swept))
             path = self.settings.sources.file.path
@@ -292,10 +303,11 @@ class House:
             if _at(new, name) != _at(old, name):
                 LOGGER.warning("%s takes a restart to change", name)
         self.settings = self.tools.settings = new
+        self.tools.chains = chains(new)
         self.tools.attempter.timeouts = new.timeouts
         self.room.size = new.queue.size
         self.edge.log = AccessLog(new.server.access_log)
-        self.static.reload(new.backends())
+        self.static.reload(declared(new))
         LOGGER.info("the configuration was taken over")
 
 
@@ -310,6 +322,11 @@ RESTART = (
     "failover.budget_ratio",
     "failover.budget_rate",
 )
+
+
+def declared(settings: Settings) -> tuple[BackendSpec, ...]:
+    """Every backend of the configuration: the registry's, and those that only a fallback chain names."""
+    return (*settings.backends(), *chains(settings).backends)
 
 
 def _at(settings: Settings, path: str) -> object:
@@ -334,10 +351,6 @@ def told(event: DiscoveryEvent) -> str:
     return f"backend {event.spec.name} {verb}, {len(event.spec.addresses)} replicas, from {', '.join(event.spec.origins) or 'nowhere'}"
 
 
-def _ended(_number: int, _frame: object) -> None:
-    """uvicorn raises the signal that stopped it once more when all is done; by then there is nothing left to end."""
-
-
 def _listen(bind: tuple[str, int]) -> socket.socket:
     """A listening socket; raises OSError when the address is taken."""
     host, port = bind
@@ -355,6 +368,6 @@ def _listen(bind: tuple[str, int]) -> socket.socket:
 
 async def _tell_ready(server: uvicorn.Server, listener: socket.socket, on_ready: Ready) -> None:
     while not server.started:  # uvicorn tells by this flag alone
-        await asyncio.sleep(0.01)  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
     host, port = listener.getsockname()[:2]
     on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -18,7 +18,6 @@ from autohedge.attempt import Opened
 from autohedge.call import Call
 from autohedge.core.types import Admitted, Candidate, Failure, Verdict
 
-
 Try = Callable[[Call, Candidate, int], Awaitable[Opened]]
 
 FREE = frozenset({Failure.REFUSED, Failure.UNREACHABLE, Failure.CONNECT_TIMEOUT, Failure.TLS})

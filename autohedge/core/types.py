@@ -147,6 +147,7 @@ class BackendSpec:
     hints: Limits = UNKNOWN_LIMITS
     key: Secret | None = None
     external: bool = False
+    listed: bool = True  # False: reached through a rung of the fallback chain only
     concurrency: int | None = None  # requests in flight per replica; None is no cap of ours
     pool: str = ""
     priority: int = 50

@@ -19,7 +19,7 @@ from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
 from autohedge.doors.envelope import rendered
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
-from autohedge.relay import Tools
+from autohedge.tools import Tools
 
 READ = ["GET", "HEAD"]
 

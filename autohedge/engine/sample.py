@@ -102,6 +102,7 @@ class SampleEngine:
             if pending is not None:
                 pending.cancel()
         await asyncio.gather(*self._close(), return_exceptions=True)
+        await asyncio.sleep(0)  # the sockets of aborted connections are closed in the loop's next round
 
     def _close(self) -> list[asyncio.Task[None]]:
         """Close the listener and drop all connections; returns the work that is being cancelled."""

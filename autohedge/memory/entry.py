@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autohedge.core.types import Candidate
@@ -19,6 +19,8 @@ from autohedge.rules.probes import RECENT, Probed
 from autohedge.rules.standing import NEVER, Judge, State
 from autohedge.rules.window import Window
 
+UNPROBED = replace(BREAKER, probed=False)
+PRESSED = 30.0  # seconds: the time that a live request has until its first byte
 TRAILING = 3  # failures in a row that let a replica go where another rung can take over
 
 
@@ -36,12 +38,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`probed` tells which candidates somebody probes. `judge` makes the judge of one of those; for all others the window
-    judges live traffic. `spare` tells whether another rung could take over from a candidate.
+    """`probed` tells which candidates somebody probes. `options` and `judge` are for those, the other pair for all that live
+    traffic alone can judge. `spare` tells whether another rung could take over from a candidate.
     """
 
     options: Options = BREAKER
     judge: Callable[[], Judge] = Window
+    unprobed: Options = UNPROBED
     unprobed_judge: Callable[[], Judge] = Window
     probed: Callable[[Candidate], bool] = lambda candidate: not candidate.backend.external
     pool: PoolRules = POOL
@@ -51,23 +54,30 @@ class Rules:
 class Entry:
     """One (replica, model). `live` holds the times of its latest live answers, `used` the time of its latest admission."""
 
-    __slots__ = ("breaker", "candidate", "live", "probe", "probed_at", "spared", "used")
+    __slots__ = ("breaker", "candidate", "live", "pressed_at", "probe", "probed_at", "spared", "used")
 
     def __init__(self, candidate: Candidate, breaker: Breaker) -> None:
         self.candidate = candidate
         self.breaker = breaker
         self.live: deque[float] = deque(maxlen=RECENT)
         self.used = NEVER
+        self.pressed_at = NEVER  # since when probes go unanswered while live requests run
         self.probe: Probed | None = None
         self.probed_at = NEVER
         self.spared = ""  # why the latest probe that was due was not sent
 
 
-def pressed(entry: Entry) -> bool:
-    """Whether live requests run there that are older than a probe would be, and none has failed since the last answer."""
+def pressed(entry: Entry, now: float) -> bool:
+    """Whether a probe that got no answer says nothing, because live requests run there and will tell: for `PRESSED` seconds
+    after the first such probe, unless an answer comes, and not once an attempt has failed.
+    """
     breaker = entry.breaker
     running = entry.candidate.replica.seat.in_flight > 0
-    return running and breaker.state is State.CLOSED and breaker.failed_at <= breaker.answered_at
+    if not running or breaker.state is not State.CLOSED or breaker.failed_at > breaker.answered_at:
+        return False
+    if entry.pressed_at <= breaker.answered_at:
+        entry.pressed_at = now
+    return now - entry.pressed_at < PRESSED
 
 
 def keeps_failing(breaker: Breaker, now: float) -> bool:

@@ -18,19 +18,21 @@ It must not know: how outcomes are judged, sockets, who waits. Times are loop se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from autohedge.core.types import Admitted, Attempt, Candidate, Judgement, Snapshot, Verdict
+from autohedge.core.types import Attempt, Candidate, Judgement, Snapshot, Verdict
 from autohedge.memory.entry import Entry, Opening, Rules, described, keeps_failing, pressed
 from autohedge.rules.breaker import DEFAULT, Breaker, Guard, Options
 from autohedge.rules.pool import hold
+from autohedge.rules.probe_verdicts import AGAINST
 from autohedge.rules.probes import Probed
 from autohedge.rules.standing import ALIVE, Admission, State, Tier, Transition, Via, Wish
 
+__all__ = ["Entry", "Health", "Opening", "Rules"]
+
 WISHES = 1000  # kept at most; the oldest goes first
-KNOCK = 1.0  # seconds between two knocks at a replica that is out
 GOOD = ALIVE | {Verdict.ANSWER}
 OUT = frozenset({State.OPEN, State.HALF_OPEN})
 
@@ -46,15 +48,14 @@ class Health:
         rules: Rules | None = None,
     ) -> None:
         self._draw = draw
-        self._rules = rules or Rules(options or DEFAULT)
-        self._unprobed = replace(self._rules.options, probed=False)
+        self._rules = rules or Rules(options or DEFAULT, unprobed=replace(options or DEFAULT, probed=False))
         self._told = told
         self._entries: dict[str, dict[str, Entry]] = {}  # by replica id, then by the name that the engine knows
         self._pools: dict[str, list[Entry]] = {}  # by the name that the engines know
         self._wishes: dict[tuple[str, str | None], Wish] = {}
         self._pending: dict[
             tuple[str, str], tuple[Opening, float]
-        ] = {}  # openings of pairs not seen yet, and their end
+        ] = {}  # of pairs that are not known yet, with their end
         self._begun: dict[str, float] = {}
 
     # --- asked by the plan --------------------------------------------------------------------------------------------
@@ -66,35 +67,6 @@ class Health:
         if seen.tier is Tier.UNKNOWN and not breaker.options.probed:
             return seen._replace(tier=Tier.GOOD)
         return seen
-
-    def quick(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
-        """The obvious first choice: the least loaded of the candidates that are plainly well; None needs a whole plan."""
-        best: Admitted | None = None
-        least: tuple[int, int, int] | None = None
-        for candidate in candidates:
-            seat = candidate.replica.seat
-            if seat.cap is not None and seat.in_flight >= seat.cap:
-                continue
-            seen = self.look(candidate, now)
-            if seen.tier is not Tier.GOOD or not seen.allowed or seen.why:
-                continue
-            load = (candidate.backend.priority, seat.in_flight, seat.last)
-            if least is None or load < least:
-                best, least = Admitted(candidate, seen.stamp), load
-        return best
-
-    def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
-        """Nothing else is left: try a replica that is out by hard evidence all the same, unless it failed a moment ago. So an
-        engine that was started again serves the next caller, and one that is gone costs one refused connection a second.
-        """
-        best: Admitted | None = None
-        longest = KNOCK
-        for candidate in candidates:
-            breaker = self.entry(candidate, now).breaker
-            open_hard = breaker.state in OUT and breaker.hard and breaker.wish is Wish.NONE
-            if open_hard and now - breaker.failed_at >= longest:
-                best, longest = Admitted(candidate, breaker.stamp), now - breaker.failed_at
-        return best
 
     def admit(self, candidate: Candidate, now: float, *, insist: bool = False) -> Admission:
         """Ask for one live request at the moment it is sent."""
@@ -179,26 +151,47 @@ class Health:
             self._told(candidate, admission.moved)
         return admission
 
+    def may_look(self, candidate: Candidate, now: float) -> bool:
+        """Whether a replica that is out may be probed without a lease: nobody probed it since it went out, or its own probes
+        fail. Back-off guards against replicas that please a probe and fail callers, not against those that fail both.
+        """
+        entry = self.entry(candidate, now)
+        breaker = entry.breaker
+        return breaker.state is State.OPEN and (entry.probed_at < breaker.since or _told_by_probes(entry))
+
     def probed(self, stamp: int, probe: Probed, now: float) -> Probed:
         """Take the result of a probe; `stamp` is that of its lease. Returns it as it was counted."""
         entry = self._find(probe.replica, probe.model)
         if entry is None:
             return probe
-        if probe.silent and pressed(entry):
+        if probe.silent and pressed(entry, now):
             probe = replace(probe, verdict=Verdict.BUSY, reason="no answer in time, while live requests are running")
         self._take(entry, stamp, probe, now)
         return probe
 
     def heard(self, probe: Probed, now: float) -> None:
-        """Take the result of another worker's probe; where this replica is out, it is its trial."""
+        """Take the result of another worker's probe; where this replica is out, it is its trial when one is due."""
         entry = self._find(probe.replica, probe.model)
         if entry is None:
             return
-        for _ in range(2):
-            lease = self.lease(entry.candidate, now)
-            self._take(entry, lease.stamp, probe, now)
-            if lease.allowed or entry.breaker.state is not State.OPEN or probe.verdict is not Verdict.ANSWER:
-                return  # else: the answer made the trial due, and is its first result
+        if probe.via is Via.LIGHT:
+            self._take(entry, entry.breaker.stamp, probe, now)
+            return
+        lease = self.lease(entry.candidate, now)
+        self._take(entry, lease.stamp, probe, now)
+        if not lease.allowed and probe.verdict is Verdict.ANSWER and entry.breaker.state is State.OPEN:
+            lease = self.lease(entry.candidate, now)  # the answer may have made the trial due: it is its first result
+            if lease.allowed:
+                self._take(entry, lease.stamp, probe, now)
+
+    def pinged(self, probe: Probed, now: float) -> list[tuple[Candidate, Probed]]:
+        """Take the result of a ping for every model of its replica; returns it for each of them."""
+        told = []
+        for model, entry in self._entries.get(probe.replica, {}).items():
+            one = replace(probe, model=model)
+            self._take(entry, entry.breaker.stamp, one, now)
+            told.append((entry.candidate, one))
+        return told
 
     def spared(self, candidate: Candidate, reason: str, now: float) -> None:
         """Note why a probe that was due was not sent."""
@@ -211,6 +204,11 @@ class Health:
         if any(entry.breaker.known and entry.breaker.state is State.CLOSED and entry.live for entry in entries):
             return True
         return any(probe.verdict in GOOD for probe in probes) if probes else None
+
+    def awaits(self, replica: str) -> bool:
+        """Whether a probe of this replica is still to come: somebody probes it, and there is no result yet."""
+        entries = self._entries.get(replica, {}).values()
+        return any(entry.breaker.options.probed and entry.probe is None and not entry.spared for entry in entries)
 
     def why(self, replica: str) -> str:
         """The reason of the latest probe of a replica that did not go well, "" without one."""
@@ -295,7 +293,7 @@ class Health:
         rules = self._rules
         probed = rules.options.probed and rules.probed(candidate)
         judge = rules.judge() if probed else rules.unprobed_judge()
-        breaker = Breaker(judge, rules.options if probed else self._unprobed, now)
+        breaker = Breaker(judge, rules.options if probed else rules.unprobed, now)
         entry = Entry(candidate, breaker)
         pool = self._pools.setdefault(candidate.served, [])
         pool.append(entry)
@@ -325,8 +323,12 @@ class Health:
             yield from models.values()
 
     def _take(self, entry: Entry, stamp: int, probe: Probed, now: float) -> None:
-        if probe.via is Via.DEEP:
+        looked = entry.breaker.state is State.OPEN and probe.verdict is Verdict.ANSWER and not _told_by_probes(entry)
+        heals = entry.breaker.judge.heals
+        if probe.via is Via.DEEP or heals:
             entry.probe, entry.probed_at, entry.spared = probe, now, ""
+        if looked and not heals:
+            return  # live traffic put it out, so an answer to a probe does not shorten its time
         moved = entry.breaker.record(stamp, probe.verdict, now, self._draw(), via=probe.via, certain=probe.certain)
         if moved is not None:
             self._tell(entry, moved, Judgement(probe.verdict, probe.reason))
@@ -336,3 +338,8 @@ class Health:
             moved = replace(moved, reason=judgement.reason)
             entry.breaker.reason = judgement.reason
         self._told(entry.candidate, moved)
+
+
+def _told_by_probes(entry: Entry) -> bool:
+    """Whether probes see what put a replica out: nobody listened, or the latest probe failed as well."""
+    return entry.breaker.hard or (entry.probe is not None and entry.probe.verdict in AGAINST)

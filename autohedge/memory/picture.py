@@ -65,6 +65,8 @@ def replica_id(backend: str, address: Address) -> str:
 
 def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught: Mapping[str, Limits]) -> Offers:
     """What `replica` serves. `taught` holds what the engine's refusals said, by the name that was sent."""
+    if not backend.spec.listed:
+        return Offers(NOTHING, NOTHING, NOTHING)
     seen = _Seen(replica, backend.spec, lesson or UNASKED, taught)
     spec, models = backend.spec, seen.lesson.models
     firm = {public: seen.named(target) for public, target in spec.aliases.items()}

@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from autohedge.core.types import Ask, Door
 
-MANY = 2000  # messages, parts or tools that are looked at; a body with more mistakes than that has made its point
+MANY = 2000  # messages, parts, calls or tools that are looked at; more mistakes than that need not be listed
 MEDIA = frozenset({
     "image_url", "input_audio", "video_url", "audio_url", "input_image", "input_file", "input_video", "file", "image",
     "image_base64", "image_embeds", "audio_embeds", "video_embeds", "prompt_embeds", "image_pil", "audio", "video",
@@ -143,12 +143,14 @@ def _chat(obj: dict[str, Any], ask: Ask, notes: Notes) -> None:
             total += len(content) if content.isascii() else utf8(content)
         elif type(content) is list:
             total += _parts(content, i, ask, notes)
-        elif content is None:
+        elif content is None and len(notes.hollow) < MANY:
             notes.hollow.append(i)
         if len(message) > 2:
             for name in SPOKEN:
                 if name in message:
                     total += size(message[name], ask)
+            calls = message.get("tool_calls")
+            notes.crowded = notes.crowded or (isinstance(calls, list) and len(calls) > MANY)
     ask.text_bytes = total
 
 
@@ -175,7 +177,7 @@ def _parts(content: list[Any], i: int, ask: Ask, notes: Notes) -> int:
             notes.parts.append((i, j, part))
         text = part.get("text")
         total += utf8(text) if type(text) is str else weight(part, ask)
-    if words and words == len(content):
+    if words and words == len(content) and len(notes.wordy) < MANY:
         notes.wordy.append(i)
     notes.crowded = notes.crowded or len(content) > MANY
     return total
@@ -231,9 +233,10 @@ def _responses(obj: dict[str, Any], ask: Ask, _notes: Notes) -> None:
     ask.response_format = isinstance(form, dict) and form.get("type") in CONSTRAINED
 
 
-def _messages(obj: dict[str, Any], ask: Ask, _notes: Notes) -> None:
+def _messages(obj: dict[str, Any], ask: Ask, notes: Notes) -> None:
     messages = obj.get("messages")
     ask.parts = len(messages) if isinstance(messages, list) else 0
+    notes.crowded = ask.parts > MANY
     ask.text_bytes = sum(weight(obj[name], ask) for name in ("system", "messages") if name in obj)
 
 
@@ -243,9 +246,10 @@ def _rerank(obj: dict[str, Any], ask: Ask, _notes: Notes) -> None:
     ask.text_bytes = sum(weight(obj[name], ask) for name in ("query", "instruct", "documents", "texts") if name in obj)
 
 
-def _systemone(obj: dict[str, Any], ask: Ask, _notes: Notes) -> None:
+def _systemone(obj: dict[str, Any], ask: Ask, notes: Notes) -> None:
     questions = obj.get("questions")
     ask.parts = len(questions) if isinstance(questions, dict) else 1
+    notes.crowded = ask.parts > MANY
     ask.media = bool(obj.get("images") or obj.get("files"))
     ask.text_bytes = sum(weight(obj[name], ask) for name in ("state", "questions") if name in obj)
 

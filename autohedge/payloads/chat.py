@@ -220,8 +220,10 @@ class Tgi(TypedDict):
     frequency_penalty: NotRequired[s.StrictNumber]
     presence_penalty: NotRequired[s.StrictNumber]
     logprobs: NotRequired[s.StrictFlag]
-    stop: NotRequired[Annotated[list[str] | None, s.Expect("an array of strings")]]
-    logit_bias: NotRequired[Annotated[list[float] | None, s.Expect("an array of numbers")]]
+    stop: NotRequired[Annotated[Annotated[list[str], Field(fail_fast=True)] | None, s.Expect("an array of strings")]]
+    logit_bias: NotRequired[
+        Annotated[Annotated[list[float], Field(fail_fast=True)] | None, s.Expect("an array of numbers")]
+    ]
     tools: NotRequired[list[talk.CommonTool] | None]
 
 

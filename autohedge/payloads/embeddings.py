@@ -55,8 +55,8 @@ class Common(TypedDict, total=False):
 class Vllm(TypedDict, total=False):
     input: Annotated[
         LaxInput
-        | Annotated[list[dict[str, Any]], Field(min_length=1)]
-        | Annotated[list[list[dict[str, Any]]], Field(min_length=1)],
+        | Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True)]
+        | Annotated[list[list[dict[str, Any]]], Field(min_length=1, fail_fast=True)],
         s.Expect(LAX_INPUT),
     ]
     model: s.Text
@@ -69,7 +69,7 @@ class Vllm(TypedDict, total=False):
 
 
 class Sglang(TypedDict):
-    input: Annotated[LaxInput | Annotated[list[SglangInput], Field(min_length=1)], s.Expect(LAX_INPUT)]
+    input: Annotated[LaxInput | Annotated[list[SglangInput], Field(min_length=1, fail_fast=True)], s.Expect(LAX_INPUT)]
     model: NotRequired[s.Text]
     encoding_format: NotRequired[Annotated[Literal["float", "base64"], s.Expect(FORMATS)]]
     dimensions: NotRequired[s.Whole]

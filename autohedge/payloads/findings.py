@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -129,15 +130,15 @@ def against(rules: Rules, parsed: Parsed, notes: Notes, schema_depth: int) -> tu
     try:
         rules.validate(trimmed(obj) if notes.crowded else obj)
     except ValidationError as error:
-        found += told_all(error.errors(include_url=False), obj, rules.kind)
+        found += islice(told_all(error.errors(include_url=False), obj, rules.kind), MOST)
     for check in rules.always:
-        found += check(obj, notes)
+        found += islice(check(obj, notes), MOST)
     if notes.hollow or notes.wordy or notes.parts:
         for check in rules.odd:
-            found += check(obj, notes)
+            found += islice(check(obj, notes), MOST)
     for field, check in rules.by_field:
         if field in obj:
-            found += check(obj, notes)
+            found += islice(check(obj, notes), MOST)
     return _once(found) if found else ()
 
 
@@ -177,17 +178,20 @@ def _too_deep(obj: dict[str, Any], most: int) -> Iterator[Detail]:
 
 
 def trimmed(obj: dict[str, Any]) -> dict[str, Any]:
-    """A copy with the first `MANY` messages, parts and tools: no more mistakes than that are looked for."""
+    """A copy with the first `MANY` messages, parts, calls and tools: no more mistakes than that are looked for."""
     copy = dict(obj)
     for name in ("messages", "tools"):
         if isinstance(copy.get(name), list):
             copy[name] = copy[name][:MANY]
+    if isinstance(copy.get("questions"), dict):
+        copy["questions"] = dict(islice(copy["questions"].items(), MANY))
     left = MANY
     for i, message in enumerate(copy["messages"] if isinstance(copy.get("messages"), list) else ()):
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, list):
-            copy["messages"][i] = {**message, "content": content[:left]}
-            left = max(0, left - len(content))
+        for name in ("content", "tool_calls"):
+            items = message.get(name) if isinstance(message, dict) else None
+            if isinstance(items, list):
+                copy["messages"][i] = message = {**message, name: items[:left]}  # noqa: PLW2901
+                left = max(0, left - len(items))
     return copy
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from autohedge.core.types import Kind
@@ -18,11 +19,12 @@ from autohedge.payloads import shapes as s
 from autohedge.payloads.chat import CppSampling
 
 ITEMS = "a string or an array of objects"
+Items = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 
 
 class Responses(TypedDict, total=False):
     model: s.Text
-    input: Annotated[str | list[dict[str, Any]] | None, s.Expect(ITEMS)]
+    input: Annotated[str | Items | None, s.Expect(ITEMS)]
     max_output_tokens: s.Number
     temperature: s.Number
     top_p: s.Number
@@ -30,7 +32,7 @@ class Responses(TypedDict, total=False):
 
 
 class CppResponses(CppSampling):
-    input: Annotated[str | list[dict[str, Any]], s.Expect(ITEMS)]
+    input: Annotated[str | Items, s.Expect(ITEMS)]
     max_output_tokens: NotRequired[s.CppUpToAll]
 
 

@@ -77,7 +77,7 @@ def quiet(needles: Needles, block: bytes) -> bool:
     # One line of data with an object in it has no room for [DONE] or a named event; a named delta is nothing else.
     if block.startswith(OBJECT) and block.find(b"\n", 0, -2) < 0:
         searched = needles.own
-    elif block.startswith(DELTAS) and block.count(b"\n", 0, -2) == 1:
+    elif block.startswith(needles.deltas) and block.count(b"\n", 0, -2) == 1:
         return True
     else:
         searched = needles.all
@@ -99,28 +99,33 @@ def _only_null(block: bytes, key: bytes) -> bool:
 
 
 OBJECT = (b"data: {", b"data:{")
-DELTAS = (
-    b"event: content_block_delta\ndata: {",
-    b"event: response.output_text.delta\ndata: {",
-    b"event: response.function_call_arguments.delta\ndata: {",
-    b"event: response.reasoning_text.delta\ndata: {",
-    b"event: response.reasoning_summary_text.delta\ndata: {",
-)
 
 
 class Needles:
-    """What an event of a door that says more than a delta holds: `own` inside of its data, `all` anywhere."""
+    """What an event of a door that says more than a delta holds: `own` inside of its data, `all` anywhere. `deltas` begin
+    events that are deltas by their name, whatever their data hold.
+    """
 
-    __slots__ = ("all", "own")
+    __slots__ = ("all", "deltas", "own")
 
     def __init__(self, door: Door) -> None:
         self.own = OWN.get(door, ())
         self.all = (*self.own, DONE, b"event: error", b"event:error")
+        self.deltas = tuple(b"event: %b\ndata: {" % name for name in DELTAS.get(door, ()))
 
 
 OWN: Mapping[Door, tuple[bytes, ...]] = {
     Door.RESPONSES: (b"response.completed", b"response.incomplete", b"response.failed"),
     Door.MESSAGES: (b"message_stop",),
+}
+DELTAS: Mapping[Door, tuple[bytes, ...]] = {
+    Door.RESPONSES: (
+        b"response.output_text.delta",
+        b"response.function_call_arguments.delta",
+        b"response.reasoning_text.delta",
+        b"response.reasoning_summary_text.delta",
+    ),
+    Door.MESSAGES: (b"content_block_delta",),
 }
 
 
@@ -142,7 +147,7 @@ def judge(door: Door, block: bytes, marks: Marks, *, whole: bool = True) -> bool
         if name == b"error" or _is_error(obj):
             marks.fail(data)
         elif door is Door.RESPONSES:
-            _response(obj, name, marks)
+            _response(obj, name, data, marks)
         elif door is Door.MESSAGES:
             _message(obj, name, marks)
         elif door in {Door.CHAT, Door.COMPLETIONS}:
@@ -165,7 +170,7 @@ def _is_error(obj: dict[str, Any]) -> bool:
     error = obj.get("error")
     if error and isinstance(error, dict | str):
         return True
-    return obj.get("object") == "error" or _kind(obj) in {"error", "response.failed"}
+    return obj.get("object") == "error" or _kind(obj) == "error"
 
 
 def _kind(obj: dict[str, Any], name: bytes = b"") -> str:
@@ -191,9 +196,11 @@ def _choices(obj: dict[str, Any], data: bytes, marks: Marks) -> None:
             marks.content = True
 
 
-def _response(obj: dict[str, Any], name: bytes, marks: Marks) -> None:
+def _response(obj: dict[str, Any], name: bytes, data: bytes, marks: Marks) -> None:
     kind = "" if name.endswith(b".delta") else _kind(obj, name)
-    if kind in ENDS:
+    if kind == "response.failed":
+        marks.fail(data)
+    elif kind in ENDS:
         marks.content = True
         marks.end()
     elif name.endswith(b".delta") or kind.endswith(".delta"):

@@ -28,7 +28,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:-]+)*")
 _SCHEMES = {"http": 80, "https": 443}
 _SENTINEL = {"redis+sentinel", "rediss+sentinel"}
-_SQLITE = "sqlite://"
+_SQLITE = "sqlite:///"
 _OPEN_QUERY = {"api-version"}  # the only query value of an endpoint that is never a credential
 
 
@@ -181,12 +181,14 @@ def parse_state(text: str) -> str:
 
 def parse_sqlite(text: str) -> str:
     """The absolute path in sqlite:////path/state.db. Raises ValueError."""
-    head, path = text.strip()[: len(_SQLITE)], unquote(text.strip()[len(_SQLITE) :])
-    if head != _SQLITE or not path.startswith("/") or path.endswith("/") or {"?", "#", "\0"} & set(path):
+    text = text.strip()
+    path = unquote(text.removeprefix(_SQLITE))
+    if not text.startswith(f"{_SQLITE}/") or path.endswith("/") or {"?", "#", "\0"} & set(path):
+        shown = masked(text)
         raise ValueError(
-            f'must be sqlite:// and the absolute path of a file, like sqlite:////data/state.db, not "{text}"'
+            f'must be sqlite:// and the absolute path of a file, like sqlite:////data/state.db, not "{shown}"'
         )
-    return path
+    return "/" + path.lstrip("/")
 
 
 def parse_redis(text: str) -> str:

@@ -4,7 +4,7 @@ Rules
 - 1 s to connect, 1 s for a command, no retry: a hanging server is lost, and whoever asked goes on without it.
 - RESP 2 and commands that Redis 5 knows; nothing of a module. Redis Cluster is not spoken to.
 - Leases and counters are scripts: compare and set must be one step.
-- A watcher pings its own connection every 2 s. A subscription is silent by nature, so a dead one would never be noticed, and
+- A watcher pings its own connection every second. A subscription is silent by nature, so a dead one would never be noticed, and
   IPVS forgets idle connections after 900 s.
 - Behind Sentinel (`redis+sentinel://host:port,host:port/service/db`) each new connection asks who the master is; a master that
   became a replica refuses writes, and its connections are given up.
@@ -35,7 +35,7 @@ CONNECT = 1.0  # seconds
 COMMAND = 1.0  # seconds
 PATIENCE = 3.0  # seconds for one verb altogether: a free connection, the login, the command
 CONNECTIONS = 8
-PING = 2.0  # seconds between two signs of life of a subscription
+PING = 1.0  # seconds between two signs of life of a subscription
 SCANNED = 500  # keys looked at in one step
 
 _LEASE = """

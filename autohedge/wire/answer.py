@@ -161,8 +161,7 @@ class Answer:
             parser.feed_data(data)
         except HttpParserError as error:
             self.reusable = False
-            cause = error.__context__
-            self.fail(cause.failure if isinstance(cause, WireError) else Failure.MALFORMED)
+            self.fail(_reason(error))
         if self._dry > self._max_head:
             self.fail(Failure.MALFORMED if self.status else Failure.TOO_BIG)
         if self.ended:
@@ -226,6 +225,12 @@ class Answer:
             self.ended = True
             self.reusable = self._parser.should_keep_alive()
             self._news = True
+
+
+def _reason(error: HttpParserError) -> Failure:
+    """Why the parser stopped: our own word out of a callback, or its doubt."""
+    cause = error.__context__
+    return cause.failure if isinstance(cause, WireError) else Failure.MALFORMED
 
 
 def _framed(status: int, fields: list[Header]) -> bool:

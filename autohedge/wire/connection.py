@@ -194,8 +194,7 @@ class Connection(asyncio.Protocol):
                 self._watch(answer.stall)
 
     def eof_received(self) -> None:
-        self._gone(reset=False)
-        self.close()
+        self._gone(reset=False)  # the loop closes, and whoever holds the answer releases it
 
     def pause_writing(self) -> None:
         self._full = True
@@ -207,7 +206,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone(reset=exc is not None)
         self._transport = None
-        self._rest = _NOTHING
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

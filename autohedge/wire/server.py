@@ -218,9 +218,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
             self.cut(exchange)
             return
         self._leave(exchange)
-        self._parting = refusal(
-            500, "the server failed on this request; the log has the reason", "server_error", "internal_error"
-        )
+        self._parting = refusal(500, "the server failed on this request; the log has the reason")
         self._part()
 
     def cut(self, exchange: Exchange) -> None:

@@ -37,6 +37,7 @@ from autohedge.wire.server_rules import (
 
 READY, HEAD, BODY = 0, 1, 2  # what is being read: nothing yet, a head, a body
 FEED, STASHING, DRAINING = 0, 1, 2  # what happens to bytes that come: read, kept for later, thrown away
+PADDED = frozenset({b" ", b"\t"})
 BARREN = 64 << 10  # bytes of a chunked body that may come without any data in them (endless trailers, extensions)
 
 
@@ -164,6 +165,8 @@ class RequestReader(ABC):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
+        if value[-1:] in PADDED:  # llhttp leaves spaces at the end (RFC 9112 5.1)
+            value = value.rstrip(b" \t")
         if name in FIELDS:
             if name in self._fields and name in SINGLE:
                 raise self.refused(400, f"the header {name.decode('ascii')} is repeated")

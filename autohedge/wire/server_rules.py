@@ -70,12 +70,12 @@ def checked(url: bytes, headers: list[Header], fields: Mapping[bytes, bytes], ve
         host = fields.get(b"host")
         if host is None:
             raise Refusal(400, "an HTTP/1.1 request needs a Host header")
-        if host.strip(b" \t").translate(None, HOST_BYTES):
+        if host.translate(None, HOST_BYTES):
             raise Refusal(400, "the Host header is not a host")
     elif version != "1.0":
         raise Refusal(400, f"HTTP/{version} is not spoken here; HTTP/1.1 is")
     coding = fields.get(b"transfer-encoding")
-    if coding is not None and (version == "1.0" or coding.strip(b" \t").lower() != b"chunked"):
+    if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
         raise Refusal(400, "the only transfer coding is chunked, in HTTP/1.1")
 
 
@@ -107,7 +107,7 @@ def framing(fields: Mapping[bytes, bytes]) -> bytes:
     """The header line that says where a request's body ends, or nothing when there is no body."""
     if b"transfer-encoding" in fields:
         return b"transfer-encoding: chunked\r\n"
-    length = fields.get(b"content-length", b"0").strip(b" \t")
+    length = fields.get(b"content-length", b"0")
     return b"content-length: " + length + b"\r\n" if length.strip(b"0") else b""
 
 
@@ -138,8 +138,9 @@ def answer_head(status: int, headers: Iterable[Header], always: Iterable[Header]
     return head, length, closing
 
 
-def refusal(status: int, message: str, kind: str = "invalid_request_error", code: str = "bad_request") -> bytes:
+def refusal(status: int, message: str) -> bytes:
     """A whole answer that the server gives itself: JSON in OpenAI's envelope, and the end of the connection."""
+    kind, code = ("server_error", "internal_error") if status >= 500 else ("invalid_request_error", "bad_request")
     body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
     head = b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return status_line(status) + head + body

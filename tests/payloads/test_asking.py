@@ -187,7 +187,29 @@ def test_notes_point_to_what_is_odd() -> None:
 
 
 NAMES = st.sampled_from(
-    ["model", "messages", "role", "content", "type", "text", "tools", "function", "name", "prompt", "input", "stream", "max_tokens", "response_format", "json_schema", "schema", "tool_calls", "truncate", "questions", "state", "system"]
+    [
+        "model",
+        "messages",
+        "role",
+        "content",
+        "type",
+        "text",
+        "tools",
+        "function",
+        "name",
+        "prompt",
+        "input",
+        "stream",
+        "max_tokens",
+        "response_format",
+        "json_schema",
+        "schema",
+        "tool_calls",
+        "truncate",
+        "questions",
+        "state",
+        "system",
+    ]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

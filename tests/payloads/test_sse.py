@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autohedge.core.problems import Detail
@@ -120,6 +120,7 @@ def test_streams(name: str, crlf: bool) -> None:
     assert state(watched(door, [stream[at : at + 1] for at in range(len(stream))])) == state(whole)
 
 
+@settings(deadline=None, max_examples=200)
 @given(
     name=st.sampled_from(list(STREAMS)),
     crlf=st.booleans(),
@@ -162,6 +163,7 @@ PARTS = [
 NOISE = st.lists(st.sampled_from([*MARKS, *PARTS]), max_size=14)
 
 
+@settings(deadline=None, max_examples=200)
 @given(door=st.sampled_from(Door), parts=NOISE, places=st.lists(st.integers(0, 2000), max_size=10))
 def test_any_split_of_noise(door: Door, parts: list[bytes], places: list[int]) -> None:
     """The same for bytes that no server would send."""
@@ -175,6 +177,7 @@ class Small(StreamWatch):
     carry = 48
 
 
+@settings(deadline=None, max_examples=200)
 @given(door=st.sampled_from(Door), parts=NOISE, places=st.lists(st.integers(0, 2000), max_size=10))
 def test_any_split_of_large_events(door: Door, parts: list[bytes], places: list[int]) -> None:
     """The same for events too large to keep."""
@@ -311,6 +314,7 @@ def renamed(pieces: Iterable[bytes], rewriter: ModelRewriter | None = None) -> b
 OURS = b'"our \\"name\\""'
 
 
+@settings(deadline=None, max_examples=200)
 @given(name=st.sampled_from(list(STREAMS)), crlf=st.booleans(), places=st.lists(st.integers(0, 3000), max_size=12))
 def test_only_the_name_changes(name: str, crlf: bool, places: list[int]) -> None:
     """Every event's model is replaced, however the stream is cut, and nothing else."""

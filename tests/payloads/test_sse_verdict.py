@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autohedge.core.types import Door
@@ -218,6 +218,7 @@ OBJECTS = st.fixed_dictionaries(
 NAMES = st.sampled_from(["", "error", "response.output_text.delta", "content_block_delta", "message_stop", "message"])
 
 
+@settings(deadline=None, max_examples=500)
 @given(door=st.sampled_from(Door), obj=OBJECTS, name=NAMES, tight=st.booleans())
 def test_what_is_quiet_says_nothing(door: Door, obj: Any, name: str, tight: bool) -> None:
     """What the search lets pass would not have changed the marks of a stream that has content: it is exact to one side."""

@@ -1,4 +1,4 @@
-"""Addresses: table B, B7 and B9 to B13, URLs with their base, endpoints, Redis, and what is never repeated."""
+"""Addresses: table B, B7 and B9 to B13, URLs with their base, endpoints, where state lives, and what is never repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autohedge.core.types import Address
-from autohedge.settings.addresses import masked, parse_address, parse_endpoint, parse_listen, parse_redis, redis_target
+from autohedge.settings.addresses import (
+    Sentinels,
+    masked,
+    parse_address,
+    parse_endpoint,
+    parse_listen,
+    parse_redis,
+    parse_sentinels,
+    parse_sqlite,
+    parse_state,
+    redis_target,
+)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +152,19 @@ def test_what_is_no_endpoint_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["redis://redis:6379/0", "rediss://:pw@h", "redis://u:pw@[::1]:1/2", "unix:///run/redis.sock"]
+    "text",
+    [
+        "redis://redis:6379/0",
+        "rediss://:pw@h",
+        "redis://u:pw@[::1]:1/2",
+        "unix:///run/redis.sock",
+        "redis+sentinel://u:pw@a:26379,b:26379/main/0",
+        "rediss+sentinel://a/main",
+    ],
 )
 def test_a_redis_url_is_kept(text: str) -> None:
-    """The article's form, TLS, credentials and sockets."""
-    assert parse_redis(f" {text}") == text
+    """The article's form, TLS, credentials, sockets and Sentinel."""
+    assert parse_redis(f" {text}") == parse_state(f" {text}") == text
 
 
 @pytest.mark.parametrize(
@@ -159,13 +178,65 @@ def test_a_redis_url_is_kept(text: str) -> None:
         "redis://u:p/pw@h",
         "unix://",
         "redis://[pw",
+        "redis+sentinel://",
+        "redis+sentinel://u:pw@h",
+        "redis+sentinel://u:pw@h/",
+        "redis+sentinel://u:pw@h:x/main",
+        "redis+sentinel://u:pw@h,/main",
+        "redis+sentinel://u:pw@h/main/x",
+        "redis+sentinel://u:pw@h/main/0/1",
+        "redis+sentinel://u:pw@h/main?a=pw",
+        "redis+sentinel://u:p/pw@h/main",
+        "redis+sentinel://u:p?pw@h/main",
+        "sqlite://u:pw@h",
+        "sqlite://u:pw@h/x",
     ],
 )
-def test_what_is_no_redis_url_is_refused_without_its_password(text: str) -> None:
+def test_what_is_no_place_for_state_is_refused_without_its_password(text: str) -> None:
     """Same rule as for addresses."""
     with pytest.raises(ValueError, match=r".") as caught:
-        parse_redis(text)
+        parse_state(text)
     assert "pw" not in str(caught.value)
+
+
+def test_sentinels_are_read() -> None:
+    """Ports and database may be left out; the login is percent-encoded and does not print."""
+    found = parse_sentinels("redis+sentinel://us%40er:p%2Fw@A,[::1]:5/my%20main")
+    assert found == Sentinels((("a", 26379), ("::1", 5)), "my main", 0, tls=False, user="us@er", password="p/w")
+    assert "p/w" not in repr(found)
+    tls = parse_sentinels("rediss+sentinel://:pw@h/main/3")
+    assert (tls.hosts, tls.tls, tls.db, tls.user, tls.password) == ((("h", 26379),), True, 3, "", "pw")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("sqlite:////data/state.db", "/data/state.db"),
+        (" sqlite://///data/a%20b.db ", "/data/a b.db"),
+        ("sqlite:////data/a@b.db", "/data/a@b.db"),
+    ],
+)
+def test_a_file_for_state_is_read(text: str, path: str) -> None:
+    """Four slashes: the path is absolute, or it would depend on who starts the process."""
+    assert parse_sqlite(text) == path
+    assert parse_state(text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///state.db",
+        "sqlite:////",
+        "sqlite:////data/",
+        "sqlite:////a?b=c",
+        "sqlite:////a%00b",
+    ],
+)
+def test_what_is_no_file_for_state_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"sqlite:////data/state\.db"):
+        parse_state(text)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +249,13 @@ def test_what_is_no_redis_url_is_refused_without_its_password(text: str) -> None
         ("rediss://h", "redis://h", False),
         ("unix:///a", "unix:///a", True),
         ("unix:///a", "unix:///b", False),
+        ("sqlite:////a/x.db", "sqlite:////a/./x.db", True),
+        ("sqlite:////a/x.db", "sqlite:////a/y.db", False),
+        ("sqlite:////a/x.db", "redis://h", False),
+        ("redis+sentinel://a,b:26379/main", "redis+sentinel://u:pw@b,a/main/0", True),
+        ("redis+sentinel://a/main", "redis+sentinel://a/other", False),
+        ("redis+sentinel://a/main", "rediss+sentinel://a/main", False),
+        ("redis+sentinel://a/main", "redis://a", False),
     ],
 )
 def test_two_redis_urls_with_one_target_are_the_same(one: str, other: str, same: bool) -> None:
@@ -192,6 +270,8 @@ def test_two_redis_urls_with_one_target_are_the_same(one: str, other: str, same:
         ("https://h/a?api-version=1&api-key=k&sig=", "https://h/a?api-version=1&api-key=***&sig=***"),
         ("https://h/a", "https://h/a"),
         ("redis://u:p/?#pw@h", "redis://***@h"),
+        ("redis+sentinel://u:pw@a:1,b:2/main/0", "redis+sentinel://***@a:1,b:2/main/0"),
+        ("sqlite:////data/state.db", "sqlite:////data/state.db"),
         ("u:pw@h", "***"),
         ("h:8000", "h:8000"),
     ],

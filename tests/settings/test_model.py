@@ -48,6 +48,8 @@ def test_parts_can_be_built_by_hand() -> None:
         {"queue": {"size": -1}},
         {"sources": {"file": {"interval": 0}}},
         {"state": {"url": "http://h"}},
+        {"state": {"url": "sqlite:///relative.db"}},
+        {"state": {"url": "redis+sentinel://h"}},
         {"upstream_registry": {"a b": {"host": "h"}}},
         {"upstream_registry": {"a@b": {"host": "h"}}},
         {"upstream_registry": {"": {"host": "h"}}},
@@ -70,6 +72,7 @@ def test_what_makes_no_sense_is_refused(tree: dict[str, Any]) -> None:
         {"server": {"cors": {"origins": ["*", "https://a.example:8443"], "methods": ["get"]}}},
         {"server": {"access_log": "DEBUG", "listen": "[::]:80"}},
         {"openai": {"model_override": "request"}},
+        {"state": {"url": " "}},
     ],
 )
 def test_what_switches_something_off_is_allowed(tree: dict[str, Any]) -> None:
@@ -80,6 +83,12 @@ def test_what_switches_something_off_is_allowed(tree: dict[str, Any]) -> None:
 def test_methods_are_upper_case() -> None:
     """They are compared with the wire."""
     assert Cors.model_validate({"methods": ["get"]}).methods == ("GET",)
+
+
+@pytest.mark.parametrize("url", ["sqlite:////data/state.db", "redis+sentinel://a:1,b/main/0", "rediss://h"])
+def test_state_may_live_in_a_file_or_in_redis(url: str) -> None:
+    """The three families of `state.url`; empty is the file in the data folder."""
+    assert Settings.model_validate({"state": {"url": url}}).state.url == url
 
 
 def test_a_redis_password_does_not_print() -> None:

@@ -23,7 +23,9 @@ def redis_program() -> str:
     if found is None:
         if os.environ.get(WITHOUT) == "1":
             pytest.skip(f"{WITHOUT}=1")
-        pytest.fail(f"redis-server is missing: apt-get install redis-server, or set {WITHOUT}=1 to go without these tests")
+        pytest.fail(
+            f"redis-server is missing: apt-get install redis-server, or set {WITHOUT}=1 to go without these tests"
+        )
     return found
 
 

@@ -15,7 +15,9 @@ Make = Callable[[], Store]
 
 async def poll(check: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(5):
-        while not await check():
+        while True:
+            if await check():
+                return
             await asyncio.sleep(0.01)
 
 

@@ -34,9 +34,9 @@ def test_a_fact_is_read_as_it_was_written(held: Entry) -> None:
 
 def test_a_fact_is_a_copy() -> None:
     """What the caller changes later is not what the store has."""
-    value = {"names": ("a", "b")}
-    held = entry(value, 1.0)
-    value["names"] = ()
+    names = ["a", "b"]
+    held = entry({"names": names}, 1.0)
+    names.clear()
     assert held.value == {"names": ["a", "b"]}
 
 

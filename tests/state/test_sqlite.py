@@ -148,9 +148,13 @@ def test_a_file_that_breaks_while_it_is_used_is_replaced(tmp_path: Path) -> None
             with path.open("r+b") as file:
                 file.seek(4096)
                 file.write(b"\xff" * 200_000)
-            with pytest.raises(StateLost, match="broken"):
+
+            async def read_all() -> None:
                 for number in range(500):
                     await store.get(f"k{number}")
+
+            with pytest.raises(StateLost, match="broken"):
+                await read_all()
             await store.put("k", "v")
             assert await store.scan("") == {"k": "v"}
         assert (tmp_path / "state.db.broken-1").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -235,6 +236,15 @@ def test_a_chunked_answer_cut_anywhere_is_never_complete(cut: int) -> None:
     answer = fed([CHUNKS[:cut]] if cut else [])
     answer.close(reset=False)
     assert not answer.ended
+
+
+@pytest.mark.parametrize("message", [CL, CHUNKS, CHUNKED + b"zz", CL + b"x"], ids=range(4))
+def test_a_finished_answer_leaves_no_work_for_the_collector(message: bytes) -> None:
+    """Answer and parser hold each other; the ring is broken when the message ends, not at the next collection."""
+    fed([message])
+    gc.collect()
+    fed([message])
+    assert gc.collect() == 0
 
 
 def test_release_is_idempotent_and_what_arrived_can_still_be_read() -> None:

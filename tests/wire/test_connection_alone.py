@@ -26,6 +26,7 @@ class _Wire(asyncio.Transport):
         self.room = room
         self.protocol: Connection | None = None
         self.gone = False
+        self.paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written.append(bytes(data))
@@ -41,6 +42,14 @@ class _Wire(asyncio.Transport):
 
     def abort(self) -> None:
         self.gone = True
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        assert self.paused
+        assert not self.gone
+        self.paused = False
 
 
 class _Rests:
@@ -110,9 +119,45 @@ def test_a_large_body_waits_for_room_and_an_unsent_rest_forbids_reuse(loop: str)
         connection.data_received(OK)
         second.release()
         assert (owner.rested, wire.gone) == (1, True)
+        written = len(wire.written)
+        wire.room = 1 << 30
         connection.resume_writing()
-        assert len(b"".join(wire.written)) < 2 * len(body)
+        assert len(wire.written) == written
         connection.connection_lost(None)
+
+    run(loop, main())
+
+
+def test_reading_is_paused_once_and_resumed_once_and_not_on_a_closing_transport(loop: str) -> None:
+    async def main() -> None:
+        connection, wire, _ = _wired()
+        answer = connection.send(HEAD, BODY, bodiless=False, stall=5)
+        connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n")
+        for _ in range(2):
+            connection.data_received(b"x" * 262145)
+        seen = [wire.paused]
+        assert len(answer.take()) == 524290
+        seen.append(wire.paused)
+        assert answer.take() == b""
+        connection.data_received(b"x" * 262145)
+        assert [*seen, wire.paused] == [True, False, True]
+        wire.gone = True
+        assert len(answer.take()) == 262145
+        connection.connection_lost(None)
+
+    run(loop, main())
+
+
+def test_a_lost_connection_leaves_no_timer(loop: str) -> None:
+    async def main() -> None:
+        connection, _, _ = _wired()
+        answer = connection.send(HEAD, BODY, bodiless=False, stall=5)
+        connection.data_received(OK)
+        answer.release()
+        timer = connection._timer
+        assert timer is not None
+        connection.connection_lost(None)
+        assert timer.cancelled()
 
     run(loop, main())
 

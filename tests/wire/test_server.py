@@ -154,6 +154,21 @@ def test_client_leaves(start: Start, caplog: pytest.LogCaptureFixture, path: str
     assert [record for record in caplog.records if record.name == "autohedge.server"] == []
 
 
+def test_clients_leave_at_once(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients that leave before their app has begun, or while it begins, leave nothing behind."""
+    server = start(Lab())
+    with caplog.at_level(logging.DEBUG):
+        for turn in range(200):
+            sock = server.connect()
+            sock.sendall(get("hang"))
+            if turn % 2:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            sock.close()
+        assert eventually(lambda: server.tasks == 0 and server.connections == 0)
+    assert server.ended == server.cancelled == server.entered
+    assert caplog.records == []
+
+
 def test_client_leaves_mid_body(start: Start) -> None:
     """A client that leaves before its body is complete cancels the app that waits for it."""
     server = start(Lab())

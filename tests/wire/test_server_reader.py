@@ -203,13 +203,22 @@ def test_endless_trailers(server: Server) -> None:
 
 def test_scope(server: Server) -> None:
     """Path decoded and raw (model names hold %2F, facts 00b), query raw, names in lower case, order and repeats kept."""
-    raw = b"GET /v1/models/org%2Fname?v=1&w=%20 HTTP/1.1\r\nHOST: a_b:80\r\nX-One: 1\r\nx-one:  \xe9\r\n" + LAST
+    raw = (
+        b"GET /v1/models/org%2Fname?v=1&w=%20 HTTP/1.1\r\nHOST: a_b:80 \r\nX-One: 1\r\nx-one:  \xe9 \t\r\nX-Two: \r\n"
+        + LAST
+    )
     got = seen(server.say(raw))
     assert got["path"] == "/v1/models/org/name"
     assert got["raw_path"] == "/v1/models/org%2Fname"
     assert got["query"] == "v=1&w=%20"
     assert got["version"] == "1.1"
-    assert got["headers"] == [["host", "a_b:80"], ["x-one", "1"], ["x-one", "é"], ["connection", "close"]]
+    assert got["headers"] == [
+        ["host", "a_b:80"],
+        ["x-one", "1"],
+        ["x-one", "é"],
+        ["x-two", ""],
+        ["connection", "close"],
+    ]
 
 
 @pytest.mark.parametrize(

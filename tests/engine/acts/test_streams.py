@@ -38,13 +38,13 @@ def test_split_bytes_change_no_byte(serve: Serve, kind: str) -> None:
     engine = serve(kind)
     whole = stream(engine)
     engine.set_faults("split-bytes")
-    split = stream(engine, quiet=0.3)
+    split = stream(engine)
     assert split.text == whole.text
     assert {b"\xf0", b"\x9f", b"\x8c", b"\x8d"} <= set(split.chunks)
 
 
 def test_a_plain_answer_is_split_too(serve: Serve) -> None:
-    heard = talk(serve("vllm", faults=["split-bytes"]), request(CHAT, HELLO), quiet=0.3)
+    heard = talk(serve("vllm", faults=["split-bytes"]), request(CHAT, HELLO))
     assert "你好" in json.loads(heard.body)["choices"][0]["message"]["content"]
 
 
@@ -116,6 +116,6 @@ def test_faults_of_streams_leave_other_answers_readable(serve: Serve) -> None:
         "crlf",
     ):
         engine.set_faults(fault)
-        heard = talk(engine, request(CHAT, HELLO), quiet=0.1)
+        heard = talk(engine, request(CHAT, HELLO))
         assert heard.status == 200
         assert heard.json["choices"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from tests.engine.calls import CHAT, HELLO, Serve, ask, dial, listen, request, stream, talk, until
+from tests.engine.calls import CHAT, HELLO, SHORT, Patience, Serve, ask, dial, listen, request, stream, talk, until
 
 
 def test_frozen_after_the_first_stream(serve: Serve) -> None:
     """B02: the first stream stops in the middle, every later chat is silent, health and models stay well."""
     engine = serve("vllm", faults=["B02=1"])
     assert len(stream(engine).events) == 2
-    assert talk(engine, request(CHAT, HELLO)).data == b""
+    assert talk(engine, request(CHAT, HELLO), SHORT).data == b""
     assert ask(engine, "/health").status_code == 200
     assert ask(engine, "/v1/models").status_code == 200
     engine.set_faults()
@@ -20,13 +20,13 @@ def test_frozen_after_the_first_stream(serve: Serve) -> None:
 
 def test_wedged_by_two_at_once(serve: Serve) -> None:
     """B20: one at a time is well; two at a time stop both for ever."""
-    engine = serve("vllm", latency=0.2, faults=["B20"])
+    engine = serve("vllm", latency=1.0, faults=["B20"])
     assert ask(engine, CHAT, HELLO).status_code == 200
     with dial(engine) as first:
         first.sendall(request(CHAT, HELLO))
         assert until(lambda: engine.state.running == 1)
-        assert talk(engine, request(CHAT, HELLO), quiet=0.4).data == b""
-        assert listen(first, quiet=0.3).data == b""
+        assert talk(engine, request(CHAT, HELLO), SHORT).data == b""
+        assert listen(first, Patience(first=1.2)).data == b""
 
 
 def test_dead_engine_whose_api_stays(serve: Serve) -> None:
@@ -69,12 +69,12 @@ def test_a_load_begins_again_when_the_client_leaves(serve: Serve) -> None:
     """B16: a client that gives up before the end never gets a loaded model; a patient one does, and the next is fast."""
     engine = serve("ollama", faults=["load-restarts=0.3"])
     for _ in range(2):
-        assert talk(engine, request(CHAT, HELLO), quiet=0.1).data == b""
+        assert talk(engine, request(CHAT, HELLO), Patience(first=0.1)).data == b""
     assert until(lambda: engine.cancelled[CHAT] == 2)
     assert engine.state.loads == 0
-    assert talk(engine, request(CHAT, HELLO), quiet=0.6).first >= 0.3
+    assert talk(engine, request(CHAT, HELLO)).first >= 0.28
     assert engine.state.loads == 1
-    assert talk(engine, request(CHAT, HELLO)).first < 0.1
+    assert talk(engine, request(CHAT, HELLO)).first < 0.25
 
 
 def test_queue_grows_with_the_work_in_progress(serve: Serve) -> None:
@@ -84,14 +84,14 @@ def test_queue_grows_with_the_work_in_progress(serve: Serve) -> None:
         first.sendall(request(CHAT, HELLO))
         assert until(lambda: engine.state.running == 1)
         second.sendall(request(CHAT, HELLO))
-        later = listen(second, quiet=0.6).first
-    assert later >= 0.25
+        later = listen(second).first
+    assert later >= 0.2
 
 
 def test_burst_slows_everything(serve: Serve) -> None:
     """B11: health is slow only while many requests are in progress."""
-    engine = serve("vllm", latency=0.6, faults=["B11=0.3,2"])
-    assert ask(engine, "/health").elapsed.total_seconds() < 0.2
+    engine = serve("vllm", latency=2.0, faults=["B11=0.3,2"])
+    assert ask(engine, "/health").elapsed.total_seconds() < 0.3
     with dial(engine) as first, dial(engine) as second:
         first.sendall(request(CHAT, HELLO))
         second.sendall(request(CHAT, HELLO))

@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from tests.engine.calls import CHAT, HELLO, Serve, ask, dial, listen, request, stream, talk
+from tests.engine.calls import CHAT, HELLO, LONG, Patience, Serve, ask, dial, listen, request, stream, talk
 
 
 def test_close_on_reuse(serve: Serve) -> None:
@@ -32,9 +32,9 @@ def test_idle_connections_are_closed(serve: Serve) -> None:
     with dial(engine) as link:
         for _ in range(3):
             link.sendall(request(CHAT, HELLO))
-            assert listen(link, quiet=0.08).end == "open"
+            assert listen(link, Patience(fin=0.02)).end == "open"
         begun = time.monotonic()
-        assert listen(link, quiet=0.5).end == "closed"
+        assert listen(link, LONG).end == "closed"
         assert time.monotonic() - begun < 0.4
 
 
@@ -72,10 +72,10 @@ def test_early_413_comes_before_the_body(serve: Serve) -> None:
     data = request(CHAT, {**HELLO, "pad": "x" * 200_000})
     with dial(engine) as link:
         link.sendall(data[:500])
-        heard = listen(link, quiet=0.1)
+        heard = listen(link)
         assert heard.status == 413
         link.sendall(data[500:])
-        assert listen(link, quiet=0.5).end == "closed"
+        assert listen(link, LONG).end == "closed"
     assert engine.received[CHAT] == 1
 
 
@@ -83,7 +83,6 @@ def test_dribble_comes_in_many_reads(serve: Serve) -> None:
     heard = talk(
         serve("vllm", faults=["dribble=0.0005:times=1"]),
         request("/v1/completions", {"prompt": "a", "max_tokens": 1}),
-        quiet=0.3,
     )
     assert heard.status == 200
     assert len(heard.reads) > 50

@@ -1,0 +1,109 @@
+"""What the client gets: which of the attempts answers, its headers, and the Problem when none does.
+
+Rules
+- Headers are the engine's end-to-end ones and ours; ours name the backend, the model at that engine and the attempts.
+- When every candidate failed, SDKs are told not to try again: the whole chain was tried already.
+- A Problem lists the attempts by backend, verdict and reason. It never holds an address.
+
+It must not know: how attempts are made, ASGI.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from autohedge.attempt import Opened
+from autohedge.call import Call, Header
+from autohedge.core.problems import DeadlineExceeded, Detail, Problem, Unavailable, UpstreamFailed
+from autohedge.core.types import Failure, Verdict
+from autohedge.payloads.span import model_span, with_model
+from autohedge.wire.heads import end_to_end
+
+# An answer that comes after a whole chain was tried must not be tried again by an SDK (openai-python obeys this header).
+NO_RETRY = ((b"x-should-retry", b"false"),)
+# Set by us on every answer, so an engine's own are left out (another AutoHedge may stand behind this one).
+OURS = frozenset(
+    {
+        b"content-length",
+        b"x-request-id",
+        b"x-autohedge-backend",
+        b"x-autohedge-model",
+        b"x-autohedge-attempts",
+        b"x-autohedge-rung",
+        b"x-should-retry",
+    }
+)
+WAITING = frozenset({Verdict.BUSY, Verdict.LOADING})
+
+
+def nothing_worked(call: Call) -> Problem:
+    """The Problem for a call that no candidate answered: what was tried, without a single address."""
+    details = []
+    timeouts = 0
+    for attempt in call.attempts:
+        outcome, judgement = attempt.outcome, attempt.judgement
+        assert outcome is not None
+        assert judgement is not None
+        timeouts += outcome.failure in (
+            Failure.DEADLINE,
+            Failure.FIRST_BYTE_TIMEOUT,
+            Failure.CONNECT_TIMEOUT,
+            Failure.STALLED,
+        )
+        message = f"{attempt.candidate.backend.name}: {judgement.reason or judgement.verdict}"
+        details.append(Detail(None, judgement.verdict.value, message, outcome.status or None))
+    if not details:
+        return Unavailable(f"no backend can serve model {call.asked} now", retry_after=1, headers=NO_RETRY)
+    tail = f"{len(details)} attempt{'s' if len(details) > 1 else ''}, last: {details[-1].message}"
+    if timeouts == len(details):
+        return DeadlineExceeded(
+            f"no backend of model {call.asked} answered in time ({tail})",
+            details=details,
+            retry_after=1,
+            headers=NO_RETRY,
+        )
+    if all(attempt.judgement is not None and attempt.judgement.verdict in WAITING for attempt in call.attempts):
+        return Unavailable(
+            f"every backend of model {call.asked} is busy or loading ({tail})",
+            details=details,
+            retry_after=1,
+            headers=NO_RETRY,
+        )
+    return UpstreamFailed(
+        f"every backend of model {call.asked} failed ({tail})", details=details, retry_after=1, headers=NO_RETRY
+    )
+
+
+def renamed(body: bytes, name: str) -> bytes:
+    """`body` with its top-level "model" string replaced; anything else, or a body without one, stays as it is."""
+    span = model_span(body) if body[:1] == b"{" else None
+    if span is None or body[span[0] : span[0] + 1] != b'"':
+        return body
+    return with_model(body, name)
+
+
+def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
+    """The engine's end-to-end headers and ours. `length`: the body's, -1 to keep what the engine said, None for unknown."""
+    headers = [pair for pair in end_to_end(won.headers) if pair[0] not in OURS]
+    if length == -1:
+        headers += [pair for pair in won.headers if pair[0] == b"content-length"]
+    elif length is not None:
+        headers.append((b"content-length", b"%d" % length))
+    candidate = won.attempt.candidate
+    headers.append((b"x-request-id", call.id))
+    headers.append((b"x-autohedge-backend", _word(candidate.backend.name)))
+    headers.append((b"x-autohedge-model", _word(candidate.served or call.asked)))
+    headers.append((b"x-autohedge-attempts", b"%d" % len(call.attempts)))
+    if candidate.rung:
+        headers.append((b"x-autohedge-rung", b"%d" % candidate.rung))
+    if not won.won:
+        headers += NO_RETRY
+        if won.status in (429, 503) and not any(name == b"retry-after" for name, _ in headers):
+            headers.append((b"retry-after", b"1"))
+    return headers
+
+
+@lru_cache(4096)
+def _word(text: str) -> bytes:
+    """A name as a header value: what is not printable ASCII becomes "?", so that no name can end its line."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text).encode("ascii")

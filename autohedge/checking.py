@@ -1,0 +1,134 @@
+"""The check of one request: which candidates can serve it, before any of them sees it.
+
+Rules
+- Nearly every request is passed by one comparison of its size with the smallest limit of the model (`plainly_fits`).
+- Where that does not suffice, the engines' own arithmetic decides; where bytes do not prove that the prompt fits, an engine is
+  asked for its count. Only that count may refuse a prompt for its length; no answer in time counts as no doubt.
+- A request that its own backends would refuse is refused only when no rung of its chain can serve it either.
+
+It must not know: health, order, how bodies are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autohedge.call import Call
+from autohedge.core.problems import BadRequest, Detail, NotFound
+from autohedge.core.types import NOTHING, Ask, Candidate, Route, Snapshot
+from autohedge.memory.registry import nearest
+from autohedge.payloads.reading import Examined, Reading
+from autohedge.rules.chain import Rung
+from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusal
+from autohedge.tools import Tools
+
+NO_FALLBACK = b"x-autohedge-no-fallback"
+
+
+@dataclass(slots=True)
+class Checked:
+    """A request that may be planned. `route` holds the candidates that can serve it, `rungs` what may follow; `refused` is
+    the 400 to answer when the rungs offer nothing either. `against` says what keeps a later rung's candidate from serving.
+    """
+
+    snapshot: Snapshot
+    route: Route
+    rungs: tuple[Rung, ...]
+    against: Callable[[Candidate], str]
+    refused: BadRequest | None = None
+
+
+def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
+    """The route of the model that was asked for: by path, by body, or the only model that there is.
+
+    Raises BadRequest when none is named and there are several, NotFound for a name that nobody serves.
+    """
+    call.named = ask.model
+    name = call.model or ask.model
+    if not name:
+        distinct = {candidate.served for route in snapshot.routes.values() for candidate in route.candidates}
+        if len(distinct) != 1:
+            known = ", ".join(sorted(snapshot.routes)[:5]) or "none yet"
+            message = f"model: required (string); models served here: {known}"
+            raise BadRequest(message, param="model", details=[Detail("model", "invalid_value", message)])
+        name = min(snapshot.routes)
+    call.asked = name
+    route = snapshot.routes.get(name)
+    if route is None:
+        alias = tools.chains.aliases.get(name)
+        route = snapshot.routes.get(alias) if alias is not None else None
+    if route is None and name in tools.chains.own:
+        return Route(name, (), frozenset())
+    if route is None:
+        raise _unknown_model(name, snapshot)
+    return route
+
+
+def _unknown_model(name: str, snapshot: Snapshot) -> NotFound:
+    close = nearest(name, snapshot.routes)
+    served = ", ".join(sorted(snapshot.routes)[:5]) or "none yet"
+    hint = f"did you mean {', '.join(close)}?" if close else f"models served here: {served}"
+    message = f"model: {name[:200]!r} is not served here; {hint}"
+    detail = Detail("model", "model_not_found", message, name[:80])
+    return NotFound(message, code="model_not_found", param="model", details=[detail])
+
+
+class Checker:
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def __call__(self, call: Call, reading: Reading | Examined, snapshot: Snapshot, route: Route) -> Checked:
+        """Raises BadRequest with every finding when neither the model's backends nor its chain can serve the request."""
+        tools, ask = self._tools, reading.ask
+        rungs = tools.chains.of(route.model)
+        if rungs and any(name == NO_FALLBACK and value != b"0" for name, value in call.headers):
+            rungs = ()
+        size = len(call.body) if not call.encoding else ask.text_bytes
+        if not tools.settings.validation.mode:
+            return Checked(snapshot, route, rungs, _nothing)
+        if not rungs and plainly_fits(ask, route, size) and not any(map(reading.findings, route.kinds)):
+            return Checked(snapshot, route, rungs, _nothing)
+        tokens = await self._counts([*route.candidates, *_offered(rungs, route, snapshot)], ask, size)
+        now = tools.wall()
+        fit = check(ask, reading.findings, route.candidates, tokens, now)
+
+        def against(candidate: Candidate) -> str:
+            if not candidate.rung:
+                return ""
+            skipped = check(ask, reading.findings, (candidate,), tokens, now).skipped
+            return skipped[0][1][0].message if skipped else ""
+
+        refused = None if fit.usable or not fit.skipped else self._refused(call, fit)
+        if refused is not None and not rungs:
+            raise refused
+        return Checked(snapshot, replace(route, candidates=fit.usable), rungs, against, refused)
+
+    async def _counts(self, candidates: Iterable[Candidate], ask: Ask, size: int) -> Mapping[str, int]:
+        """The engines' own counts of the prompt by backend, asked only where bytes prove nothing."""
+        tokens: dict[str, int] = {}
+        for candidate in candidates:
+            if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
+                counted = await self._tools.learner.count(candidate, ask)
+                if counted.size is not None:
+                    tokens[candidate.backend.name] = counted.size
+        return tokens or NOTHING
+
+    def _refused(self, call: Call, fit: Fit) -> BadRequest:
+        problem = refusal(fit)
+        for detail in problem.details:
+            self._tools.meters.reject(detail.code, detail.param, call.asked)
+        return problem
+
+
+def _nothing(_candidate: Candidate) -> str:
+    return ""
+
+
+def _offered(rungs: Sequence[Rung], route: Route, snapshot: Snapshot) -> Iterator[Candidate]:
+    """Candidates of the rungs whose limits are known."""
+    for rung in rungs:
+        for name in rung.models or (route.model,):
+            found = snapshot.routes.get(name)
+            if found is not None:
+                yield from found.candidates

@@ -1,0 +1,103 @@
+"""The fallback chains of the configuration as the plan reads them, and the backends that only a chain knows.
+
+Rules
+- A rung of provider `swarm` or `static` names models (or backends) that are known here anyway.
+- `ollama` without an endpoint means the Ollama backends that are known here.
+- A rung with an endpoint is a backend of its own: named by the rung, spoken to with the rung's key only, in no public list of
+  models. An endpoint may be a full URL of one API, as the article writes Azure's: what belongs to the API is cut off.
+- `models.<name>.fallback` replaces the common chain for one model; `off` is an empty one.
+
+It must not know: health, snapshots, requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from autohedge.core.types import NOTHING, BackendSpec, Kind
+from autohedge.rules.chain import Rung, RungKind
+from autohedge.settings.addresses import parse_address
+from autohedge.settings.model import Settings
+from autohedge.settings.upstream import PEERS
+from autohedge.settings.upstream import Rung as Written
+
+DEPLOYMENTS = "/openai/deployments/"
+APIS = ("/v1/", "/openai/", "/chat/", "/completions", "/embeddings")  # where the path of an API begins
+SOURCE = "fallback_chain"
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """`common` is every model's chain but those of `own`; `backends` are those that only rungs name; `aliases` maps other
+    names of a model to the name it is routed by.
+    """
+
+    common: tuple[Rung, ...] = ()
+    own: Mapping[str, tuple[Rung, ...]] = field(default_factory=lambda: NOTHING)
+    backends: tuple[BackendSpec, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+
+    def of(self, model: str) -> tuple[Rung, ...]:
+        return self.own.get(model, self.common)
+
+
+def chains(settings: Settings) -> Chains:
+    """Everything that the settings say of fallback."""
+    backends: dict[str, BackendSpec] = {}
+    common = _rungs(settings.fallback_chain, "rung", backends)
+    own = {
+        name: _rungs(rule.fallback, f"{name}-rung", backends)
+        for name, rule in settings.models.items()
+        if rule.fallback is not None
+    }
+    aliases = {alias: name for name, rule in settings.models.items() for alias in rule.aliases}
+    return Chains(common, own, tuple(backends.values()), aliases)
+
+
+def _rungs(written: Iterable[Written], prefix: str, backends: dict[str, BackendSpec]) -> tuple[Rung, ...]:
+    rungs = []
+    for number, rung in enumerate(written, 1):
+        name = rung.name or f"{prefix}-{number}-{rung.provider}"
+        if rung.endpoint:
+            backends[name] = _backend(rung, name)
+            rungs.append(Rung(RungKind.EXTERNAL, rung.names, name, name))
+        elif rung.provider in PEERS:
+            rungs.append(Rung(RungKind(rung.provider), rung.names, name=name))
+        elif rung.provider == Kind.OLLAMA:
+            rungs.append(Rung(RungKind.OLLAMA, rung.names, name=name))
+        else:
+            rungs.append(Rung(RungKind.STATIC, rung.names, name=name))
+    return tuple(rungs)
+
+
+def _backend(rung: Written, name: str) -> BackendSpec:
+    assert rung.endpoint is not None
+    kind = Kind(rung.provider) if rung.provider not in PEERS else Kind.OPENAI
+    parts = urlsplit(rung.endpoint)
+    deployment, version = rung.deployment, rung.api_version
+    _, found, rest = parts.path.partition(DEPLOYMENTS)
+    if found:
+        deployment = deployment or unquote(rest.partition("/")[0])
+    version = version or parse_qs(parts.query).get("api-version", [""])[0]
+    address = parse_address(f"{parts.scheme}://{parts.netloc}{_base(parts.path)}")
+    models = rung.names or ((deployment,) if deployment else ())
+    params = {key: value for key, value in (("deployment", deployment), ("api_version", version)) if value}
+    return BackendSpec(
+        name=name,
+        kind=kind,
+        addresses=(address,),
+        models=models,
+        key=rung.api_key,
+        external=kind is not Kind.OLLAMA,
+        listed=False,
+        origins=(SOURCE,),
+        params=params,
+    )
+
+
+def _base(path: str) -> str:
+    """What stands before the path of the API: "/gpu1/v1/chat/completions" is served under "/gpu1"."""
+    cuts = [at for at in (f"{path}/".find(api) for api in APIS) if at >= 0]
+    return path[: min(cuts)] if cuts else path.rstrip("/")

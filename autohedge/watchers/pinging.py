@@ -1,0 +1,122 @@
+"""Pinging: one GET to every replica at an interval, whose status is all that is read.
+
+Two uses
+- the engine's own health path beside the real probes: a hint, which opens nothing but a refused connection does (B08);
+- eidex's pair, light and deep, which decide alone (seed 000): each with its own interval and its own streaks, the first one
+  after one interval, every replica whether well or not, 200 and nothing else is good.
+
+Rules
+- One in flight per replica and round. A failure that came while our own loop was late is thrown away (T89).
+- The result counts for every model of the replica.
+
+It must not know: what a judge makes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+
+from autohedge.core.types import Candidate, Judgement, Verdict
+from autohedge.providers import DIALECTS
+from autohedge.providers.base import Question
+from autohedge.rules.probe_verdicts import AGAINST, judged_light
+from autohedge.rules.probes import Probed
+from autohedge.rules.standing import Via
+from autohedge.watchers.means import Means, headers_for
+
+LOGGER = logging.getLogger(__name__)
+SIGHT = 1.0  # seconds until a new replica is noticed when nobody calls `wake`
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Seconds. `path` "" is the health path of each replica's kind. `decides`: any failure counts as one, and none is proof."""
+
+    via: Via
+    interval: float
+    timeout: float
+    path: str = ""
+    jitter: float = 0.0
+    decides: bool = False
+    external: bool = False
+
+
+class Pinger:
+    """One round over all replicas."""
+
+    def __init__(self, means: Means, rounds: Round) -> None:
+        self._means = means
+        self._round = rounds
+        self._due: dict[str, float] = {}
+        self._busy: set[str] = set()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """The registry may have new replicas."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Ping for ever; ends only when cancelled."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._woken.clear()
+                now, wait = loop.time(), SIGHT
+                for candidate in self._refreshed(now):
+                    replica = candidate.replica.id
+                    if self._due[replica] <= now and replica not in self._busy:
+                        self._due[replica] = now + self._pause()
+                        self._start(group, candidate)
+                    wait = min(wait, self._due[replica] - now)
+                try:
+                    async with asyncio.timeout(max(wait, 0.0)):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+
+    def _refreshed(self, now: float) -> list[Candidate]:
+        """One candidate of each replica; new ones are due after one interval."""
+        found: dict[str, Candidate] = {}
+        for route in self._means.registry.snapshot.routes.values():
+            for candidate in route.candidates:
+                if self._round.external or not candidate.backend.external:
+                    found.setdefault(candidate.replica.id, candidate)
+        self._due = {replica: self._due.get(replica, now + self._pause()) for replica in found}
+        return list(found.values())
+
+    def _pause(self) -> float:
+        jitter = self._round.jitter
+        return self._round.interval * (1 - jitter + 2 * jitter * self._means.draw())
+
+    def _start(self, group: asyncio.TaskGroup, candidate: Candidate) -> None:
+        path = self._round.path or DIALECTS[candidate.kind].light
+        replica = candidate.replica.id
+        if path and self._means.hooks.lease(f"probe:{replica}"):
+            self._busy.add(replica)
+            group.create_task(self._take(candidate, path), name=f"ping {replica}")
+
+    async def _take(self, candidate: Candidate, path: str) -> None:
+        """One ping, judged and told. Nothing but a cancel leaves here."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            reply = await self._means.ask(
+                candidate.replica.address, Question(path), headers_for(candidate), self._round.timeout
+            )
+            judgement = judged_light(reply)
+        except Exception as error:
+            LOGGER.exception("replica %s could not be pinged", candidate.replica.id)
+            judgement = Judgement(Verdict.ABANDONED, f"a fault of AutoHedge itself: {type(error).__name__}")
+        finally:
+            self._busy.discard(candidate.replica.id)
+        now = loop.time()
+        judgement = self._means.fair(judgement, started, now)
+        if self._round.decides and judgement.verdict in AGAINST:
+            judgement = replace(judgement, verdict=Verdict.SICK)
+        probe = Probed(
+            candidate.replica.id, "", self._round.via, judgement.verdict, judgement.reason, took=now - started
+        )
+        for pair, counted in self._means.health.pinged(probe, now):
+            self._means.hooks.publish(pair, counted)

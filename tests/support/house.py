@@ -1,0 +1,245 @@
+"""AutoHedge in this process: the House as app.py builds it, behind real sockets, with sample engines in the same loop.
+
+    async def main() -> None:
+        async with house(PAIR, one=SampleEngine("vllm"), two=SampleEngine("vllm")) as edge:
+            edge.one.set_faults("B04")
+            answer = await edge.chat()
+
+The configuration is YAML as an operator writes it, read by `settings.load`; `${ONE}` stands for the URL of the engine `one`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+import httpx
+import uvloop
+
+from autohedge.app import House
+from autohedge.core.types import Candidate
+from autohedge.engine.sample import SampleEngine
+from autohedge.settings.load import load
+from autohedge.watchers.asking import Asker
+from autohedge.wire.pool import Pool
+
+T = TypeVar("T")
+CHAT = "/v1/chat/completions"
+HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
+
+# Every wait of a test is short; the order of the figures is that of the defaults.
+TIMES = "timeouts: {connect: 500ms, first_byte: 400ms, loading: 3s, stall: 300ms, total: 4s, hold: 1s}\n"
+SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
+ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
+PAIR = SERVER + TIMES + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine on the loop that AutoHedge runs on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+@dataclass
+class Heard:
+    """One whole answer as it came. `cut`: it broke off, visibly. `first`, `last`: seconds to the first and last piece."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes = b""
+    cut: bool = False
+    first: float = 0.0
+    last: float = 0.0
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Any:
+        return self.json["error"]
+
+    @property
+    def events(self) -> list[bytes]:
+        """The events of a stream, without the blank lines between them."""
+        return [event for event in self.body.split(b"\n\n") if event]
+
+    @property
+    def errors(self) -> list[Any]:
+        """What stands under "error" in the events of a stream."""
+        found = [_object(event.partition(b"data:")[2]).get("error") for event in self.events]
+        return [error for error in found if error]
+
+    @property
+    def text(self) -> str:
+        """The content of a chat stream."""
+        choices = [
+            one for event in self.events for one in _object(event.partition(b"data:")[2]).get("choices") or () if one
+        ]
+        return "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
+
+    @property
+    def backend(self) -> str:
+        return self.headers.get("x-autohedge-backend", "")
+
+    @property
+    def attempts(self) -> int:
+        return int(self.headers.get("x-autohedge-attempts", "0"))
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        obj = json.loads(data)
+    except ValueError:
+        return {}
+    return obj if isinstance(obj, dict) else {}
+
+
+@dataclass
+class Edge:
+    """AutoHedge, its engines and a client. `one` and `two` are the engines of that name."""
+
+    house: House
+    url: str
+    client: httpx.AsyncClient
+    engines: Mapping[str, SampleEngine] = field(default_factory=dict)
+
+    @property
+    def one(self) -> SampleEngine:
+        return self.engines["one"]
+
+    @property
+    def two(self) -> SampleEngine:
+        return self.engines["two"]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def work(self) -> dict[str, int]:
+        """How many chats each engine received."""
+        return {name: engine.received[CHAT] for name, engine in self.engines.items()}
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def post(self, body: Any = None, path: str = CHAT, headers: Mapping[str, str] | None = None) -> Heard:
+        """Send a body (an object, or bytes as they are) and hear the whole answer, its bytes untouched."""
+        content = body if isinstance(body, bytes) else json.dumps(HELLO if body is None else body).encode()
+        began = time.monotonic()
+        sent = {"content-type": "application/json", **(headers or {})}
+        async with self.client.stream("POST", self.url + path, content=content, headers=sent) as answer:
+            heard = Heard(answer.status_code, answer.headers)
+            try:
+                async for piece in answer.aiter_raw():
+                    heard.first = heard.first or time.monotonic() - began
+                    heard.body += piece
+            except httpx.RemoteProtocolError:
+                heard.cut = True
+            heard.last = time.monotonic() - began
+        return heard
+
+    async def chat(self, **fields: Any) -> Heard:
+        return await self.post(HELLO | fields)
+
+    async def stream(self, **fields: Any) -> Heard:
+        return await self.post(HELLO | {"stream": True} | fields)
+
+    async def get(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> httpx.Response:
+        return await self.client.request(method, self.url + path, headers=headers)
+
+    async def raw(self, data: bytes) -> bytes:
+        """Send bytes on a connection of their own; everything that comes until AutoHedge closes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(data)
+            async with asyncio.timeout(5):
+                return await reader.read()
+        finally:
+            writer.close()
+
+    # --- looking inside ---------------------------------------------------------------------------------------------
+
+    def verdicts(self) -> list[str]:
+        """Of all attempts so far, one per attempt, sorted."""
+        table = self.house.meters.counters["autohedge_attempts_total"]
+        return sorted(str(verdict) for (_, _, verdict), number in table.items() for _ in range(number))
+
+    def candidate(self, number: int = 0, model: str = "m") -> Candidate:
+        return self.house.registry.snapshot.routes[model].candidates[number]
+
+    def state(self, number: int = 0, model: str = "m") -> str:
+        """The breaker of one candidate."""
+        return self.house.health.entry(self.candidate(number, model), self.house.clock()).breaker.state.value
+
+    def pool(self, number: int = 0) -> Pool:
+        return self.house.pools.of(self.candidate(number))
+
+    @property
+    def busy(self) -> int:
+        """Seats that are taken."""
+        return sum(replica.seat.in_flight for replica in self.house.registry.snapshot.replicas.values())
+
+
+@asynccontextmanager
+async def house(
+    config: str, path: Path | None = None, env: Mapping[str, str] | None = None, **engines: SampleEngine
+) -> AsyncIterator[Edge]:
+    """Start the engines and an AutoHedge in front of them. With `path`, the configuration is a file that is followed."""
+    given = {name.upper(): await engine.start() for name, engine in engines.items()} | dict(env or {})
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    if path is not None:
+        path.write_text(config)
+    loaded = load("house.yaml", given, lambda _: config)
+    made = House(loaded.settings, None if path is None else str(path), given)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    with mock.patch("autohedge.app.Asker", partial(Asker, verify=trusted())):
+        life = asyncio.get_running_loop().create_task(made.run(ready.set_result))
+        await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if life.done():
+            life.result()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        async with httpx.AsyncClient(timeout=10, limits=limits, trust_env=False, verify=trusted()) as client:
+            yield Edge(made, await ready, client, engines)
+    finally:
+        made.stop()
+        await asyncio.gather(*(engine.stop() for engine in engines.values()))
+        await life
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """Certificates are read once per run; that takes longer than all else in a start."""
+    return ssl.create_default_context()
+
+
+async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> float:
+    """Wait for something that happens elsewhere; how many seconds it took. Fails when it does not happen."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, "it did not happen in time"
+        await asyncio.sleep(0.002)
+    return time.monotonic() - began
+
+
+def vllm(**settings: Any) -> SampleEngine:
+    return SampleEngine("vllm", model="m", **settings)
+
+
+def body_of(size: int) -> bytes:
+    """A chat body of about `size` bytes, nearly all of it one string."""
+    text = "word " * (size // 5)
+    return json.dumps(HELLO | {"messages": [{"role": "user", "content": text}]}).encode()
