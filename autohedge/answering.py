@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from autohedge.attempt import Opened
 from autohedge.call import Call, Header
-from autohedge.core.problems import DeadlineExceeded, Detail, Problem, Unavailable, UpstreamFailed
+from autohedge.core.problems import DeadlineExceeded, Detail, Problem, Unavailable, UpstreamFailed, by_status
 from autohedge.core.types import Failure, Verdict
 from autohedge.payloads.span import model_span, with_model
 from autohedge.wire.heads import end_to_end
@@ -72,6 +72,21 @@ def nothing_worked(call: Call) -> Problem:
     return UpstreamFailed(
         f"every backend of model {call.asked} failed ({tail})", details=details, retry_after=1, headers=NO_RETRY
     )
+
+
+def refusal_of(won: Opened, status: int, body: bytes) -> bytes:
+    """An engine's refusal as a caller can read it: the JSON that came, also out of the event that held it (B44).
+
+    Raises a Problem of that status in the place of a page of HTML, which some proxy before the engine wrote (B104).
+    """
+    if won.watch is not None and won.watch.error is not None:
+        won.headers = [pair for pair in won.headers if pair[0] != b"content-type"]
+        won.headers.append((b"content-type", b"application/json"))
+        return won.watch.error
+    if body.lstrip()[:1] == b"<":
+        name = won.attempt.candidate.backend.name
+        raise by_status(status)(f"backend {name} refused the request with status {status} and a page of HTML")
+    return body
 
 
 def renamed(body: bytes, name: str) -> bytes:

@@ -270,6 +270,7 @@ class House:
         replicas = self.registry.snapshot.replicas
         self.pools.keep_only(replicas)
         self.health.keep_only(replicas)
+        self.tools.attempter.forget()
         self.learner.wake()
 
     async def _reload_on_change(self, config: str) -> None:

@@ -6,6 +6,7 @@ Rules
 - A win without a judgement is provisional: the stream's end decides (stream.py); everything else is judged here, once.
 - The seat of a replica is taken when the attempt starts. Whoever ends the attempt gives it back with `close`.
 - The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name.
+- No wait outlasts the time of the whole request. When that time ends a wait, it says nothing about the engine (B37).
 
 It must not know: other candidates, the chain, the client's connection.
 """
@@ -33,6 +34,8 @@ PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit,
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
 STARTS = 10_000  # beginnings of heads that are remembered
+NEARLY = 0.01  # seconds by which a timer may be early
+WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED})
 
 # Credentials of the client: kept for backends inside the house, never sent to an external provider.
 CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
@@ -115,12 +118,13 @@ class Attempter:
         seat.last = self._turn = self._turn + 1
         attempt = Attempt(candidate, started=self._clock(), stamp=stamp)
         opened = Opened(attempt, self._freed)
-        outcome = attempt.outcome = Outcome(own_key=candidate.backend.key is not None)
+        backend = candidate.backend
+        outcome = attempt.outcome = Outcome(own_key=backend.external or backend.key is not None)
         try:
             await self._open(call, opened, outcome)
         except WireError as error:
-            outcome.failure = error.failure
-        except asyncio.CancelledError:
+            outcome.failure = failed(error, call, self._clock)
+        except BaseException:  # a cancel, or a fault of our own: neither says anything about the engine
             outcome.left = True
             attempt.ended = self._clock()
             attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
@@ -128,7 +132,7 @@ class Attempter:
             opened.close()
             raise
         call.attempts.append(attempt)
-        if outcome.failure is not None or opened.whole or not opened.pieces:
+        if outcome.failure is not None or opened.whole or not opened.pieces or opened.status >= 300:
             attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
         if not opened.won:
             attempt.ended = self._clock()
@@ -143,27 +147,26 @@ class Attempter:
             outcome.failure = Failure.DEADLINE
             return
         body = _body_for(call, candidate)
-        try:
-            answer = opened.answer = await self._pool_of(candidate).exchange(
-                self._head(call, candidate, len(body)),
-                body,
-                first_byte=min(first_byte, budget),
-                stall=self.timeouts.stall,
-            )
-        except WireError as error:
-            if error.failure is Failure.FIRST_BYTE_TIMEOUT and budget < first_byte:
-                outcome.failure = Failure.DEADLINE  # our own clock ran out, which says nothing about the engine (B37)
-                return
-            raise
+        answer = opened.answer = await self._pool_of(candidate).exchange(
+            self._head(call, candidate, len(body)), body, first_byte=min(first_byte, budget), stall=self.timeouts.stall
+        )
         opened.attempt.first_byte = self._clock()
+        bound(answer, call, self._clock)
         outcome.status = opened.status = answer.status
         opened.headers = answer.headers
-        outcome.content_type, outcome.retry_after = _facts_of(answer.headers)
+        outcome.content_type, outcome.retry_after, encoded = _facts_of(answer.headers)
         outcome.streamed = answer.status < 300 and outcome.content_type.startswith("text/event-stream")
-        if outcome.streamed:
-            await self._preamble(call, opened, outcome, answer)
+        if not outcome.streamed:
+            await self._gather(call, opened, outcome, answer)
+        elif encoded:  # nobody can look into it (B95): its first bytes are the commit, its proper end is a good one
+            opened.pieces.append(await answer.read())
+            opened.whole = not opened.pieces[0]
         else:
-            await _gather(opened, outcome, answer)
+            await self._preamble(call, opened, outcome, answer)
+
+    def forget(self) -> None:
+        """Backends may have changed: make the beginnings of heads anew."""
+        self._starts.clear()
 
     def _head(self, call: Call, candidate: Candidate, length: int) -> bytes:
         key = (candidate.replica.id, candidate.kind, call.door, candidate.served)
@@ -192,43 +195,63 @@ class Attempter:
             watch.feed(piece)
             if size > PREAMBLE_HOLD or self._clock() > patience:
                 break
-        outcome.finished = watch.finished
+            bound(answer, call, self._clock)
+        outcome.finished = watch.finished and watch.content
         if watch.error is not None:
             outcome.excerpt = watch.error[:EXCERPT]
             opened.whole = True  # judged now: nothing after an error event makes it an answer
+        elif watch.finished and not watch.content:
+            opened.whole = True  # [DONE] alone is as empty as nothing at all
         elif opened.whole and not watch.events:
             outcome.excerpt = b"".join(opened.pieces)[:EXCERPT]
 
+    async def _gather(self, call: Call, opened: Opened, outcome: Outcome, answer: Answer) -> None:
+        """Read a plain body whole, or stop after `PLAIN_HOLD` and let the rest be streamed."""
+        size = 0
+        pieces = opened.pieces
+        while size <= PLAIN_HOLD:
+            piece = await answer.read()
+            if not piece:
+                opened.whole = outcome.finished = True
+                break
+            pieces.append(piece)
+            size += len(piece)
+            bound(answer, call, self._clock)
+        outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
 
-async def _gather(opened: Opened, outcome: Outcome, answer: Answer) -> None:
-    """Read a plain body whole, or stop after `PLAIN_HOLD` and let the rest be streamed."""
-    size = 0
-    pieces = opened.pieces
-    while size <= PLAIN_HOLD:
-        piece = await answer.read()
-        if not piece:
-            opened.whole = outcome.finished = True
-            break
-        pieces.append(piece)
-        size += len(piece)
-    outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
+
+def bound(answer: Answer, call: Call, clock: Callable[[], float]) -> None:
+    """Let the next wait for a piece end with the request's own time; raises WireError when that is over."""
+    left = call.deadline - clock()
+    if left < answer.stall and not answer.ended:
+        if left <= 0:
+            raise WireError(Failure.DEADLINE, sent=True)
+        answer.stall = left
 
 
-def _facts_of(headers: list[Header]) -> tuple[str, float | None]:
-    content_type, retry_after = "", None
+def failed(error: WireError, call: Call, clock: Callable[[], float]) -> Failure:
+    """How an exchange failed: a wait that our own time ended is DEADLINE, whatever the wire calls it."""
+    return Failure.DEADLINE if error.failure in WAITS and clock() > call.deadline - NEARLY else error.failure
+
+
+def _facts_of(headers: list[Header]) -> tuple[str, float | None, bool]:
+    """Content type in lower case, Retry-After in seconds, and whether the body is compressed."""
+    content_type, retry_after, encoded = "", None, False
     for name, value in headers:
         if name == b"content-type":
             content_type = value.decode("latin-1").lower()
         elif name == b"retry-after" and value.strip().isdigit():
             retry_after = float(value)
-    return content_type, retry_after
+        elif name == b"content-encoding":
+            encoded = value.strip().lower() != b"identity"
+    return content_type, retry_after, encoded
 
 
 def _body_for(call: Call, candidate: Candidate) -> bytes:
     """The client's bytes, with the model's name replaced only when this engine knows it by another one."""
     if not candidate.served or candidate.served == call.named or call.encoding:
         return call.body
-    if call.named is None and candidate.kind in NAMELESS:
+    if call.named is None and (candidate.kind is Kind.AZURE or (candidate.kind in NAMELESS and call.model is None)):
         return call.body
     return with_model(call.body, candidate.served)
 

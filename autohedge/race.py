@@ -48,6 +48,10 @@ async def race(
     return tried
 
 
+def _is_json(pieces: Sequence[bytes]) -> bool:
+    return bool(pieces) and pieces[0].lstrip()[:1] in (b"{", b"[")
+
+
 def _was_free(opened: Opened) -> bool:
     """Whether the failed attempt cost no engine any work."""
     outcome, judgement = opened.attempt.outcome, opened.attempt.judgement
@@ -57,8 +61,10 @@ def _was_free(opened: Opened) -> bool:
 
 
 def best(tried: Sequence[Opened]) -> Opened | None:
-    """The failed attempt whose answer the client should see: one where an engine answered with a whole error body."""
-    spoken = [opened for opened in tried if opened.whole and opened.status >= 400 and opened.pieces]
+    """The failed attempt whose answer the client should see: one where an engine answered with a whole error, in JSON. A
+    page of HTML (a proxy before the engine) or a bare text tells a caller less than our own list of attempts (A40).
+    """
+    spoken = [opened for opened in tried if opened.whole and opened.status >= 400 and _is_json(opened.pieces)]
     for verdict in TELLING:
         for opened in spoken:
             judgement = opened.attempt.judgement

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autohedge.answering import answer_headers, nothing_worked, renamed
+from autohedge.answering import answer_headers, nothing_worked, refusal_of, renamed
 from autohedge.attempt import Opened
 from autohedge.call import Call, Out
 from autohedge.checking import Checker, route_of
@@ -66,7 +66,9 @@ class Relay:
         name = self._shown_name(call, won)
         if won.whole:
             body = won.pieces[0] if len(won.pieces) == 1 else b"".join(won.pieces)
-            if name and won.watch is None:
+            if status >= 400:
+                body = refusal_of(won, status, body)
+            if name and (won.watch is None or status >= 400):
                 body = renamed(body, name)
             elif name:
                 rewriter = ModelRewriter(name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autohedge.attempt import Opened
+from autohedge.attempt import Opened, bound, failed
 from autohedge.call import Call, Out
 from autohedge.core.types import Failure, Outcome
 from autohedge.payloads.sse import ModelRewriter, error_event
@@ -38,6 +38,7 @@ async def pour(
         outcome.finished = watch.finished and watch.error is None
         if watch.error is not None:
             outcome.excerpt = watch.error
+            tail += b"" if watch.at_boundary else b"\n\n"  # an event without its end is none to a reader
         elif not watch.finished or outcome.failure is not None:
             tail += _epilogue(call, outcome, at_boundary=watch.at_boundary)
     await out.write(tail, more=False)
@@ -56,10 +57,9 @@ async def _flow(
             if watch is not None:
                 watch.feed(piece)
             await _send(out, piece, rewriter)
-            if clock() > call.deadline:
-                return Failure.DEADLINE
+            bound(answer, call, clock)
     except WireError as error:
-        return error.failure
+        return failed(error, call, clock)
     return None
 
 

@@ -18,7 +18,7 @@ class WaitingRoom:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._waiters: deque[tuple[asyncio.Future[bool], frozenset[str]]] = deque()
+        self._waiters: deque[tuple[asyncio.Future[Replica | None], frozenset[str]]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -28,12 +28,16 @@ class WaitingRoom:
         if len(self._waiters) >= self.size or patience <= 0:
             return False
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
+        future: asyncio.Future[Replica | None] = loop.create_future()
         entry = (future, frozenset(replica.id for replica in replicas))
         self._waiters.append(entry)
         timer = loop.call_later(patience, _give_up, future)
         try:
-            return await future
+            return await future is not None
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and (replica := future.result()) is not None:
+                self.freed(replica)  # woken, and left in the same moment: the next one takes the seat
+            raise
         finally:
             timer.cancel()
             if entry in self._waiters:
@@ -45,10 +49,10 @@ class WaitingRoom:
             future, wanted = entry
             if replica.id in wanted and not future.done():
                 self._waiters.remove(entry)
-                future.set_result(True)
+                future.set_result(replica)
                 return
 
 
-def _give_up(future: asyncio.Future[bool]) -> None:
+def _give_up(future: asyncio.Future[Replica | None]) -> None:
     if not future.done():
-        future.set_result(False)
+        future.set_result(None)

@@ -176,6 +176,11 @@ class DeadlineExceeded(Problem):
     default_code = "deadline_exceeded"
 
 
+def by_status(status: int) -> type[Problem]:
+    """The problem that stands for a status of the 4xx; BadRequest for one that has none of its own."""
+    return next((kind for kind in Problem.__subclasses__() if kind.status == status < 500), BadRequest)
+
+
 def gathered(details: Sequence[Detail]) -> BadRequest:
     """One 400 for all findings: the first one's sentence leads, the rest are counted and listed."""
     first = details[0]

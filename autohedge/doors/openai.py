@@ -45,7 +45,7 @@ def find(raw_path: str) -> Entry | None:
     entry = ENTRIES.get(raw_path)
     if entry is not None:
         return entry
-    path = raw_path.removesuffix("/")
+    path = raw_path.removesuffix("/").replace("%3A", ":").replace("%3a", ":")  # some clients encode the colon
     if path.startswith(DEPLOYMENTS):
         model, _, rest = path[len(DEPLOYMENTS) :].partition("/")
         door = DOORS.get("/v1/" + rest)

@@ -1,7 +1,7 @@
 """System One (/v1/systemone): questions about a state, answered with probabilities. Never streams.
 
 Rules
-- Probabilities depend on state, question and option alone, so all engines of a kind agree.
+- Probabilities depend on state, instructions and options alone (not on a question's id), so all engines agree.
 - Confidence as in SGLang, TypeSafe and llama.cpp: peak over uniform; a score loses with its distance from the mode.
 - What is refused differs per kind: `Rules` says what, the dialect words it. Sources: facts systemone 1-3, real_backends 4.
 """
@@ -130,7 +130,7 @@ def _bad_score(criteria: Any, where: tuple[str | int, ...], rules: Rules) -> Ite
 def decide(work: Work, state: State) -> Answer:
     """Answer every question of a body that `first_bad` passed."""
     about = zlib.crc32(dump(work.body["state"]))
-    answers = {name: _answer(question, about, name, state.kind) for name, question in work.body["questions"].items()}
+    answers = {name: _answer(question, about, state.kind) for name, question in work.body["questions"].items()}
     obj: dict[str, Any] = {"model": work.model, "answers": answers}
     obj["usage"] = {"input_tokens": work.prompt, "output_tokens": 0}
     headers: list[tuple[bytes, bytes]] = []
@@ -144,10 +144,11 @@ def decide(work: Work, state: State) -> Answer:
     return answer
 
 
-def _answer(question: dict[str, Any], about: int, name: str, kind: Kind) -> dict[str, Any]:
+def _answer(question: dict[str, Any], about: int, kind: Kind) -> dict[str, Any]:
+    asked = zlib.crc32(dump([question["type"], question.get("instructions")]))
     criteria = question.get("criteria")
     if question["type"] == "noul":
-        share = shares(["yes", "no"], about, name)[0]
+        share = shares(["yes", "no"], about, asked)[0]
         answer: dict[str, Any] = {"type": "noul", "noul": share}
         if kind is Kind.VLLM:
             answer |= {
@@ -156,13 +157,13 @@ def _answer(question: dict[str, Any], about: int, name: str, kind: Kind) -> dict
             }
     elif question["type"] == "choice":
         options = list(criteria or ())
-        found = shares(options, about, name)
+        found = shares(options, about, asked)
         best = options[found.index(max(found))]
         probabilities = dict(zip(options, found, strict=True))
         answer = {"type": "choice", "choice": best, "probabilities": probabilities, "confidence": peak(found)}
     else:
         levels = [level if isinstance(level, str) else json.dumps(level) for level in criteria or ()]
-        found = shares(levels, about, name)
+        found = shares(levels, about, asked)
         answer = {"type": "score", "score": round(sum(place * share for place, share in enumerate(found)), 6)}
         answer["confidence"] = closeness(found)
         answer["legend"] = {str(place): level for place, level in enumerate(levels)}
@@ -172,9 +173,12 @@ def _answer(question: dict[str, Any], about: int, name: str, kind: Kind) -> dict
     return answer
 
 
-def shares(options: list[str], about: int, name: str) -> list[float]:
-    """Probabilities of the options: they add up to 1 and depend on state, question and option alone."""
-    weights = [1 + zlib.crc32(f"{about}/{name}/{place}/{option}".encode()) % 97 for place, option in enumerate(options)]
+def shares(options: list[str], about: int, asked: int) -> list[float]:
+    """Probabilities of the options: they add up to 1 and depend on what is asked about what alone."""
+    weights = [
+        1 + zlib.crc32(f"{about}/{asked}/{place}/{option}".encode("utf-8", "replace")) % 97
+        for place, option in enumerate(options)
+    ]
     whole = sum(weights)
     found = [round(weight / whole, 6) for weight in weights]
     found[-1] = round(1 - sum(found[:-1]), 6)

@@ -264,12 +264,19 @@ def order(text: str, now: float = 0.0) -> Fault:
     fault = Fault(row, text, arg if mark else row.arg or "", now, options.pop("on", row.on))
     try:
         fault.options = {key: float(value) for key, value in options.items()}
-        float(fault.arg if row.timed else 0)
+        wanted = len(_numbers(row.arg)) if row.arg and row.arg[0].isdigit() else 0
+        given = len(_numbers(fault.arg)) if wanted else 0
     except ValueError:
         raise ValueError(f"the fault {text!r} has a number that is none") from None
+    if given != wanted:
+        raise ValueError(f"the fault {text!r} takes numbers as in {row.arg!r}")
     if row.times is not None:
         fault.options.setdefault("times", row.times)
     return fault
+
+
+def _numbers(arg: str) -> list[float]:
+    return [float(part) for part in arg.split(",")]
 
 
 def listing() -> str:

@@ -15,7 +15,7 @@ Over HTTP: GET /_engine tells the counters; PUT /_engine with a JSON list of fau
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -160,9 +160,9 @@ class SampleEngine:
         return self.state.cancelled
 
     @property
-    def requests(self) -> deque[Request]:
-        """The last 256 requests, whole."""
-        return self.state.requests
+    def requests(self) -> list[Request]:
+        """The last requests (256 at most), whole: `head`, `body`, `headers`, `json()`."""
+        return list(self.state.requests)
 
     @property
     def last_request(self) -> Request | None:
@@ -176,14 +176,14 @@ class SampleEngine:
             return None
         answer = self._changed(request, self._find(request), self._early)
         if answer is not None:
-            self._note(request)
+            self.state.keep(request)
         return answer
 
     def handle(self, request: Request) -> Answer:
         """The answer to a whole request."""
         if request.path == CONTROL:
             return self._control(request)
-        self._note(request)
+        self.state.keep(request)
         route = self._find(request)
         state = self.state
         if (
@@ -195,10 +195,6 @@ class SampleEngine:
             return self.dialect.overloaded(request)
         answer = self._changed(request, route, self._faults) if self._faults else None
         return answer if answer is not None else self.dialect.answer(request, route)
-
-    def _note(self, request: Request) -> None:
-        self.state.received[request.path] += 1
-        self.state.requests.append(request)
 
     def _find(self, request: Request) -> Route | None:
         route = self.dialect.route(request)

@@ -13,6 +13,8 @@ from autohedge.core.types import Kind
 from autohedge.engine.messages import Request
 from autohedge.engine.text import NATURAL
 
+KEPT, KEPT_BYTES = 256, 1 << 26  # requests remembered, and bytes of their bodies
+
 
 @dataclass(slots=True)
 class State:
@@ -37,7 +39,8 @@ class State:
     cancel_times: list[tuple[str, float]] = field(
         default_factory=list
     )  # path, seconds from arrival until the client left
-    requests: deque[Request] = field(default_factory=lambda: deque(maxlen=256))
+    requests: deque[Request] = field(default_factory=deque)
+    held: int = 0  # bytes of the bodies in `requests`
     connections: int = 0  # accepted since the start
     running: int = 0
     waiting: int = 0
@@ -64,6 +67,14 @@ class State:
     @property
     def loaded(self) -> bool:
         return self.loaded_until is None or self.now() < self.loaded_until
+
+    def keep(self, request: Request) -> None:
+        """Remember a request; the oldest go when there are too many, or too many bytes of them."""
+        self.received[request.path] += 1
+        self.requests.append(request)
+        self.held += len(request.body)
+        while len(self.requests) > KEPT or (self.held > KEPT_BYTES and len(self.requests) > 1):
+            self.held -= len(self.requests.popleft().body)
 
     def next_id(self, prefix: str) -> str:
         """A new id: unique within this engine, the same on every run."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autohedge.core.types import Door
-from autohedge.engine.messages import Request
 from autohedge.engine.text import count_content, count_input, count_json, count_messages, inputs_of
 
 REQUIRED: Mapping[Door, tuple[tuple[str, str], ...]] = {
@@ -84,7 +83,6 @@ class Work:
     """
 
     door: Door
-    request: Request
     body: dict[str, Any]
     model: str
     prompt: int = 0

@@ -293,4 +293,4 @@ def _redirect_key(model: str) -> str:
 
 def _quoted(name: str) -> str:
     """A name that a client or an engine chose, without ":" and without what no store can hold."""
-    return quote(name, safe="*/@ ", errors="surrogatepass")
+    return quote(name, safe="*/@", errors="surrogatepass")

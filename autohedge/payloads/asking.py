@@ -145,7 +145,7 @@ def _chat(obj: dict[str, Any], ask: Ask, notes: Notes) -> None:
             total += _parts(content, i, ask, notes)
         elif content is None and len(notes.hollow) < MANY:
             notes.hollow.append(i)
-        if len(message) > 2:
+        if len(message) > 2 or content is None:
             for name in SPOKEN:
                 if name in message:
                     total += size(message[name], ask)

@@ -44,9 +44,7 @@ _StrictFinite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 TextSet = Annotated[str, Expect("a string")]
 Text = Annotated[str | None, Expect("a string")]
 Object = Annotated[dict[str, Any] | None, Expect("an object")]
-ObjectSet = Annotated[dict[str, Any], Expect("an object")]
 Array = Annotated[list[Any] | None, Expect("an array")]
-ArraySet = Annotated[list[Any], Expect("an array")]
 
 # --- lax ----------------------------------------------------------------------------------------------------------------
 Number = Annotated[_Finite | None, Expect("a number")]

@@ -6,13 +6,13 @@ from typing import Any
 
 from autohedge.core.types import Door, Kind
 from autohedge.engine.chat import ChatStyle, completion
-from autohedge.engine.messages import Answer, Request, What
+from autohedge.engine.messages import Answer, What
 from autohedge.engine.state import State
 from autohedge.engine.work import Work
 
 
 def answer(style: ChatStyle, door: Door = Door.CHAT, pace: float = 0.0, **more: Any) -> Answer:
-    work = Work(door, Request(1), {"stream_options": {"include_usage": True}}, "m", prompt=3, words=["a", "b"], **more)
+    work = Work(door, {"stream_options": {"include_usage": True}}, "m", prompt=3, words=["a", "b"], **more)
     return completion(work, style, State(Kind.VLLM, pace=pace, latency=0.5))
 
 

@@ -27,7 +27,7 @@ def test_confidence_of_a_score(found: list[float], confidence: float) -> None:
 
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=255), st.integers(0, 2**32))
 def test_shares_add_up(options: list[str], about: int) -> None:
-    found = shares([option.encode("utf-8", "replace").decode() for option in options], about, "q")
+    found = shares(options, about, 7)
     assert sum(found) == pytest.approx(1.0, abs=1e-3)
     assert min(found) >= 0
 
@@ -51,6 +51,9 @@ def test_the_same_document_has_the_same_answer(serve: Serve) -> None:
     """Racing and hedging are safe: an answer depends on the body alone."""
     one, two = serve("sglang"), serve("sglang")
     assert ask(one, "/v1/systemone", ASKED).json()["answers"] == ask(two, "/v1/systemone", ASKED).json()["answers"]
+    renamed = {"other": ASKED["questions"]["t"]}
+    answer = ask(one, "/v1/systemone", {**ASKED, "questions": renamed}).json()["answers"]["other"]
+    assert answer == ask(two, "/v1/systemone", ASKED).json()["answers"]["t"]
 
 
 @pytest.mark.parametrize(

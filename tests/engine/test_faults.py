@@ -287,6 +287,8 @@ def test_names_are_free_of_case() -> None:
         ("hang=3", "takes no argument"),
         ("slow=1:times=many", "a number that is none"),
         ("B22=soon", "a number that is none"),
+        ("slow=fast", "a number that is none"),
+        ("cold=5", "takes numbers as in '300,0'"),
     ],
 )
 def test_bad_orders_are_refused_with_a_reason(text: str, why: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autohedge.core.types import Kind
 from autohedge.engine.messages import Request
-from autohedge.engine.state import State
+from autohedge.engine.state import KEPT_BYTES, State
 
 
 def test_gap_is_the_pace() -> None:
@@ -29,10 +29,17 @@ def test_ids_differ_and_repeat_on_the_next_run() -> None:
 
 
 def test_requests_are_kept_within_bounds() -> None:
+    """Not more than 256, and not more bytes than a test machine has; the last one always."""
     assert State(Kind.VLLM).last_request is None
     state = State(Kind.VLLM)
     for turn in range(300):
-        state.requests.append(Request(turn))
+        state.keep(Request(turn))
     assert len(state.requests) == 256
-    assert state.last_request is not None
-    assert state.last_request.turn == 299
+    big = Request(301)
+    big.body = b"x" * (KEPT_BYTES + 1)
+    state.keep(big)
+    assert list(state.requests) == [big]
+    assert state.last_request is big
+    state.keep(Request(302))
+    assert state.held == 0
+    assert state.received == {"": 302}

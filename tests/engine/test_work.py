@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from autohedge.core.types import Door
-from autohedge.engine.messages import Request
 from autohedge.engine.work import Work, bound, first_wrong, forced_tool, weigh
 
 
 def work(door: Door, body: dict[str, Any]) -> Work:
-    found = Work(door, Request(1), body, "m")
+    found = Work(door, body, "m")
     weigh(found)
     bound(found)
     return found

@@ -86,6 +86,7 @@ def test_t2_everything_a_template_may_print_counts() -> None:
     assert told.text_bytes >= plain + 6
     called = ask(messages=[{"role": "assistant", "content": None, "tool_calls": [CALL]}])
     assert called.text_bytes >= len('{"name":"f","arguments":"{}"}')
+    assert ask(messages=[{"role": "assistant", "tool_calls": [CALL]}]).text_bytes == called.text_bytes
 
 
 def test_t3_bytes_are_of_the_text_not_of_the_body() -> None:
@@ -184,6 +185,9 @@ def test_notes_point_to_what_is_odd() -> None:
     assert notes(messages=[USER]) == Notes()
     assert notes(messages=[1] * 5000).crowded
     assert notes(messages=[{"role": "user", "content": [1] * 5000}]).crowded
+    assert notes(messages=[{"role": "assistant", "tool_calls": [1] * 5000}]).crowded
+    assert asked(Door.MESSAGES, {"messages": [1] * 5000})[1].crowded
+    assert asked(Door.SYSTEMONE, {"questions": {str(i): 1 for i in range(5000)}})[1].crowded
 
 
 NAMES = st.sampled_from(

@@ -51,6 +51,8 @@ def test_how_many_findings() -> None:
     assert len(found(VLLM, chat(messages=[1] * 100_000))) == MOST
     assert len(found(VLLM, chat(messages=[{"role": "user", "content": [1] * 100_000}]))) == MOST
     assert len(found(VLLM, chat(tools=[1] * 100_000))) == MOST
+    assert len(found(VLLM, chat(messages=[{"role": "assistant", "tool_calls": [1] * 100_000}]))) == MOST
+    assert len(found(CPP, chat(messages=[{"role": "user"}] * 100_000))) == MOST
     assert found(VLLM, chat(messages=[USER] * 10_000)) == ()
 
 

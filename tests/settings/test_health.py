@@ -12,7 +12,7 @@ from autohedge.settings.model import Settings
 
 
 def read(text: str, env: dict[str, str] | None = None) -> Settings:
-    return load_text(text, "c.yaml", env or {}, None).settings
+    return load_text(text, "c.yaml", env or {}, str).settings
 
 
 def test_the_defaults_are_the_design_s_numbers() -> None:

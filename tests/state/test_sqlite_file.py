@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -137,11 +140,22 @@ def test_what_cannot_be_opened_is_told_without_its_path(path: str, reason: str, 
     assert str(tmp_path) not in caught.value.reason
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
-def test_a_read_only_folder_is_told(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(StateLost, match="read-only"):
-        opened(tmp_path / "state.db")
+def test_a_read_only_folder_is_told() -> None:
+    """In a process of its own that is not root: to root nothing is read-only."""
+    code = (
+        "import os, sys; from pathlib import Path; from autohedge.state.sqlite_file import opened\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
+        "try: opened(Path(sys.argv[1]))\n"
+        "except Exception as error: print(repr(error))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.db"
+        opened(path)[0].close()
+        path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        said = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+        Path(folder).chmod(0o755)
+    assert said.stdout == "StateLost('the folder of the state file is read-only')\n"
 
 
 def test_a_stuck_repair_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from autohedge.rules.standing import Transition
 from autohedge.settings.health import Probe
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probing import Prober
-from tests.support.vtime import now
+from tests.support.vtime import VirtualLoop, now
 
 Answer = Callable[[Question], Reply | None]
 
@@ -175,3 +175,10 @@ async def during(seconds: float, *watchers: Any, then: Callable[[], None] = lamb
 
 
 EMBEDS = {Door.EMBEDDINGS.value: True}
+
+
+def blocked(seconds: float) -> None:
+    """Our own loop does nothing for so long, in virtual time."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop._virtual.now += seconds

@@ -48,10 +48,6 @@ class Scene:
             return {}
         return obj if isinstance(obj, dict) else {}
 
-    @property
-    def wants_stream(self) -> bool:
-        return self.body.get("stream") is True
-
     def refuse(self, refusal: Refusal) -> Answer:
         """A refusal in the engine's own shape."""
         return self.dialect.refused(refusal, self.request)

@@ -150,7 +150,7 @@ class Dialect:
         """The request as checked, counted work with its answer's words. Raises Refusal."""
         body = self.parse(request)
         self.validate(door, body)
-        work = Work(door, request, body, self.model_of(body.get("model")), native=native)
+        work = Work(door, body, self.model_of(body.get("model")), native=native)
         work.stream = door in GENERATING and body.get("stream") in (True, 1, "true", "yes")
         weigh(work)
         bound(work)

@@ -152,7 +152,7 @@ class LlamaCpp(Dialect):
         """The exact count of a body, without generating."""
         body = self.parse(request)
         self.validate(door, body)
-        work = Work(door, request, body, self.state.model)
+        work = Work(door, body, self.state.model)
         weigh(work)
         if door is Door.MESSAGES:
             return plain({"input_tokens": work.prompt})

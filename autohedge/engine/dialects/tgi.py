@@ -130,7 +130,7 @@ class Tgi(Dialect):
             raise self.wrong(Wrong("parameters", "map", parameters))
         body = {"max_tokens": parameters.get("max_new_tokens", 100), **parameters, "prompt": given["inputs"]}
         self.validate(Door.COMPLETIONS, body)
-        work = Work(Door.COMPLETIONS, request, body, self.state.model, native=request.path)
+        work = Work(Door.COMPLETIONS, body, self.state.model, native=request.path)
         bound(work)
         work.prompt = work.longest = len(ids(given["inputs"]))
         self.fit(work)
