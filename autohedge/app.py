@@ -38,11 +38,13 @@ from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
+from autohedge.memory.retired import MERGES, News, Retirements
 from autohedge.payloads.reading import Bounds
 from autohedge.providers import DIALECTS
 from autohedge.relay import Relay
 from autohedge.rules.breaker import Options as BreakerOptions
 from autohedge.rules.budget import RetryBudget
+from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Transition
 from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.load import ConfigErrors, load
@@ -50,6 +52,8 @@ from autohedge.settings.model import Settings
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
+from autohedge.state.opening import open_store
+from autohedge.state.resilient import Shared
 from autohedge.tools import Tools
 from autohedge.waiting import WaitingRoom
 from autohedge.watchers.asking import Asker
@@ -160,6 +164,7 @@ class House:
             finally:
                 self.tools.examiner.close()
                 self.pools.keep_only({})
+                await self.shared.close()
         return 0
 
     def stop(self) -> None:
@@ -175,6 +180,10 @@ class House:
     def _wire(self, asker: Asker) -> None:
         settings = self.settings
         validation = settings.validation
+        state = settings.state
+        store = open_store(state.url, state.prefix, Path(self.env.get("AUTOHEDGE_DATA") or "."), time.time)
+        self.shared = Shared(store, f"{socket.gethostname()}-{self._prefix}", time.time, MERGES)
+        self.retirements = Retirements(self.shared, time.time, self._retirement_told)
         self.room = WaitingRoom(settings.queue.size)
         self.health = Health(random.random, BreakerOptions(probed=False), self._health_changed)
         pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
@@ -190,6 +199,8 @@ class House:
             room=self.room,
             retries=RetryBudget(settings.failover.budget_ratio, settings.failover.budget_rate),
             meters=self.meters,
+            retirements=self.retirements,
+            shared=self.shared,
             clock=self.clock,
             wall=time.time,
         )
@@ -204,6 +215,9 @@ class House:
             "worker health changed: %s, model %s: %s -> %s (%s)",
             *(candidate.replica.id, candidate.served, transition.old, transition.new, transition.reason),
         )
+
+    def _retirement_told(self, fact: Retired, news: News) -> None:
+        LOGGER.warning("retired (%s): %s, model %s: %s", news.value, fact.provider, fact.model, fact.told(time.time()))
 
     def _scrape(self) -> bytes:
         snapshot = self.registry.snapshot
@@ -240,6 +254,7 @@ class House:
     async def _first_look(self) -> None:
         """Let every engine that answers at once be heard before the first request is; connections wait in the backlog."""
         until = self.clock() + FIRST_LOOK
+        await self.shared.ready(FIRST_LOOK)
         while self.clock() < until:
             await asyncio.sleep(0.01)
             snapshot = self.registry.snapshot
@@ -254,6 +269,7 @@ class House:
         """Every background task of the process: sources, learning, the configuration file."""
         self.static = StaticSource(declared(self.settings), STATIC)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.shared.run())
             group.create_task(watch(self.static, 60, self._swept))
             path = self.settings.sources.file.path
             if path:

@@ -13,8 +13,7 @@ It must not know: other candidates, the chain, the client's connection.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -108,6 +107,7 @@ class Attempter:
         self._clock = clock
         self.timeouts = timeouts
         self._freed = freed
+        self.retired: Callable[[Call, Attempt], Awaitable[None]] = _nobody_listens  # set by who tells
         self._turn = 0
         self._starts: dict[tuple[str, str, str, str], tuple[bytes, bytes]] = {}
 
@@ -137,6 +137,9 @@ class Attempter:
         if not opened.won:
             attempt.ended = self._clock()
             opened.close()
+            assert attempt.judgement is not None
+            if attempt.judgement.verdict is Verdict.RETIRED:
+                await self.retired(call, attempt)
         return opened
 
     async def _open(self, call: Call, opened: Opened, outcome: Outcome) -> None:
@@ -218,6 +221,10 @@ class Attempter:
             size += len(piece)
             bound(answer, call, self._clock)
         outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
+
+
+async def _nobody_listens(_call: Call, _attempt: Attempt) -> None:
+    """For attempts outside of the way of a request."""
 
 
 def bound(answer: Answer, call: Call, clock: Callable[[], float]) -> None:

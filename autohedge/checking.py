@@ -54,7 +54,7 @@ def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
             raise BadRequest(message, param="model", details=[Detail("model", "invalid_value", message)])
         name = min(snapshot.routes)
     call.asked = name
-    route = snapshot.routes.get(name)
+    route = snapshot.routes.get(tools.retirements.redirect_of(name))
     if route is None:
         alias = tools.chains.aliases.get(name)
         route = snapshot.routes.get(alias) if alias is not None else None

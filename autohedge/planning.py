@@ -16,7 +16,7 @@ from itertools import chain
 
 from autohedge.call import Call
 from autohedge.checking import Checked
-from autohedge.core.problems import Unavailable
+from autohedge.core.problems import Gone, Unavailable
 from autohedge.core.types import Admitted, Candidate
 from autohedge.memory.choice import Choice
 from autohedge.rules.balance import least_outstanding
@@ -38,7 +38,7 @@ class Planner:
         what `checked.refused` says when no rung can take what the model's own backends refuse.
         """
         tools = self._tools
-        first = self._choice.first(checked.route.candidates, tools.clock())
+        first = self._choice.first(checked.route.candidates, tools.clock(), tools.retirements.fact_of)
         if first is not None:
             return self._rest(first, checked)
         patience = tools.clock() + min(tools.settings.queue.wait, call.deadline - tools.clock())
@@ -51,6 +51,7 @@ class Planner:
             if not full:
                 if checked.refused is not None:
                     raise checked.refused
+                self._raise_if_retired(call, checked)
                 return iter(())
             if not await self._seat(full, patience - tools.clock()):
                 message = (
@@ -63,10 +64,19 @@ class Planner:
         checks = Checks(
             look=lambda candidate: tools.health.look(candidate, tools.clock()),
             fits=checked.against,
-            retired=lambda _candidate: "",
+            retired=tools.retirements.reason_against,
             order=least_outstanding,
         )
         return Plan(checked.snapshot, checked.route, checks, checked.rungs)
+
+    def _raise_if_retired(self, call: Call, checked: Checked) -> None:
+        """410 with the evidence, when every candidate of the model is known to be gone and no rung is left."""
+        candidates = checked.route.candidates
+        facts = [self._tools.retirements.fact_of(candidate) for candidate in candidates]
+        if candidates and all(fact is not None for fact in facts):
+            reasons = {self._tools.retirements.reason_against(candidate): candidate for candidate in candidates}
+            told = "; ".join(f"{candidate.backend.name}: {reason}" for reason, candidate in reasons.items())
+            raise Gone(f"model {call.asked} was retired by its provider and has nowhere to go ({told})")
 
     async def _seat(self, full: list[Candidate], patience: float) -> bool:
         meters = self._tools.meters

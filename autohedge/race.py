@@ -52,6 +52,10 @@ def _is_json(pieces: Sequence[bytes]) -> bool:
     return bool(pieces) and pieces[0].lstrip()[:1] in (b"{", b"[")
 
 
+def _speaks(opened: Opened) -> bool:
+    return _is_json(opened.pieces) or (opened.status < 500 and not any(opened.pieces))
+
+
 def _was_free(opened: Opened) -> bool:
     """Whether the failed attempt cost no engine any work."""
     outcome, judgement = opened.attempt.outcome, opened.attempt.judgement
@@ -62,9 +66,10 @@ def _was_free(opened: Opened) -> bool:
 
 def best(tried: Sequence[Opened]) -> Opened | None:
     """The failed attempt whose answer the client should see: one where an engine answered with a whole error, in JSON. A
-    page of HTML (a proxy before the engine) or a bare text tells a caller less than our own list of attempts (A40).
+    page of HTML (a proxy before the engine) or a bare text tells a caller less than our own list of attempts (A40). A 4xx
+    without a body tells by its status alone (llama.cpp's 415 for a Content-Encoding, TGI's 401).
     """
-    spoken = [opened for opened in tried if opened.whole and opened.status >= 400 and _is_json(opened.pieces)]
+    spoken = [opened for opened in tried if opened.whole and opened.status >= 400 and _speaks(opened)]
     for verdict in TELLING:
         for opened in spoken:
             judgement = opened.attempt.judgement

@@ -22,10 +22,9 @@ from autohedge.call import Call, Out
 from autohedge.checking import Checker, route_of
 from autohedge.payloads.sse import ModelRewriter
 from autohedge.planning import Planner
-from autohedge.providers import DIALECTS
 from autohedge.race import best, race
-from autohedge.rules.verdicts import judge
 from autohedge.stream import pour
+from autohedge.telling import Teller
 from autohedge.tools import Tools
 
 
@@ -34,6 +33,8 @@ class Relay:
         self.tools = tools
         self._check = Checker(tools)
         self._plan = Planner(tools)
+        self._tell = Teller(tools)
+        tools.attempter.retired = self._tell.retired
 
     async def serve(self, call: Call, out: Out) -> None:
         """Answer `call` through `out`, or raise the Problem that says why not."""
@@ -84,30 +85,6 @@ class Relay:
         if not override or any(name == b"content-encoding" for name, _ in won.headers):
             return ""
         return call.model or call.named or call.asked if override == "request" else override
-
-    # --- tell -------------------------------------------------------------------------------------------------------
-
-    def _tell(self, call: Call) -> None:
-        """Every attempt's verdict, once: health, limits learned from error texts, metrics. The log reads `call`."""
-        tools = self.tools
-        now = tools.clock()
-        for attempt in call.attempts:
-            candidate, outcome = attempt.candidate, attempt.outcome
-            assert outcome is not None
-            if attempt.judgement is None:
-                outcome.left = outcome.left or (outcome.failure is None and not outcome.finished and not call.poured)
-                attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-            attempt.ended = attempt.ended or now
-            judgement = attempt.judgement
-            tools.health.record(attempt, now)
-            tools.meters.attempt(candidate.backend.name, candidate.served, judgement.verdict)
-            if attempt.first_byte is not None:
-                tools.meters.first_byte(candidate.backend.name, attempt.first_byte - attempt.started)
-            if judgement.teaches:
-                tools.registry.teach(candidate.replica.id, candidate.served, judgement.teaches, tools.wall())
-                tools.learner.poke(candidate.replica.id)
-        if len(call.attempts) > 1:
-            tools.meters.failover(len(call.attempts) - 1)
 
 
 def _winner(call: Call, tried: Sequence[Opened]) -> Opened:

@@ -11,8 +11,10 @@ from autohedge.fallback import Chains
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
+from autohedge.memory.retired import Retirements
 from autohedge.rules.budget import RetryBudget
 from autohedge.settings.model import Settings
+from autohedge.state.resilient import Shared
 from autohedge.waiting import WaitingRoom
 from autohedge.watchers.learning import Learner
 
@@ -31,5 +33,7 @@ class Tools:
     room: WaitingRoom
     retries: RetryBudget
     meters: Meters
+    retirements: Retirements
+    shared: Shared
     clock: Callable[[], float]  # seconds of the process's monotonic clock
     wall: Callable[[], float]  # epoch seconds

@@ -10,7 +10,7 @@ It must not know: how breakers judge, the chain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autohedge.core.types import Admitted, Candidate
 from autohedge.memory.health import Entry, Health
@@ -27,8 +27,12 @@ class Choice:
         self._health = health
         self._knocked: dict[str, float] = {}
 
-    def first(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
-        """The least loaded of the candidates that are plainly well; None asks for a whole plan."""
+    def first(
+        self, candidates: Sequence[Candidate], now: float, retired: Callable[[Candidate], object]
+    ) -> Admitted | None:
+        """The least loaded of the candidates that are plainly well; None asks for a whole plan. `retired` gives the
+        evidence that a candidate is gone for good, None without any.
+        """
         best: Admitted | None = None
         chosen: Entry | None = None
         least: tuple[int, int, int] | None = None
@@ -42,7 +46,7 @@ class Choice:
             entry = self._health.entry(candidate, now)
             seen = entry.breaker.look(now, 1.0)
             well = seen.tier is Tier.GOOD or (seen.tier is Tier.UNKNOWN and not entry.breaker.options.probed)
-            if well and seen.allowed and entry.breaker.state is State.CLOSED:
+            if well and seen.allowed and entry.breaker.state is State.CLOSED and retired(candidate) is None:
                 best, least, chosen = Admitted(candidate, seen.stamp), load, entry
         if chosen is not None:
             chosen.used = now

@@ -78,16 +78,20 @@ def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught:
     for name in spec.models:
         if name not in firm:
             firm[name] = seen.named(name)
-    only: Candidate | None = None
-    if len(models) == 1 and not (spec.external and spec.models):
-        only = seen.listed(models[0])
-    elif len(spec.models) == 1:
-        only = firm[spec.models[0]]
-    elif not models and not spec.models and not spec.external:
-        only = seen.unheard()
+    only = _only(seen, firm)
     spare = {name: only for name in backend.names if name not in firm} if only is not None else NOTHING
     owners = {model.id: model.owned_by for model in models if model.owned_by}
     return Offers(firm, spare, owners)
+
+
+def _only(seen: _Seen, firm: Mapping[str, Candidate]) -> Candidate | None:
+    """The candidate that the backend's own name stands for: its only model, or whatever it serves while nobody knows."""
+    spec, models = seen.spec, seen.lesson.models
+    if len(models) == 1 and not (spec.external and spec.models):
+        return seen.listed(models[0])
+    if len(spec.models) == 1:
+        return firm[spec.models[0]]
+    return None if models or spec.models or spec.external else seen.unheard()
 
 
 def routes_of(offers: Iterable[Offers]) -> Mapping[str, Route]:
@@ -132,7 +136,8 @@ class _Seen:
 
     def unheard(self) -> Candidate:
         """A replica that has not told anything yet, or that will not tell us (a key that only clients have): the backend's
-        own name leads there, and the model's name goes through as it came."""
+        own name leads there, and the model's name goes through as it came.
+        """
         return self._candidate("", UNKNOWN_LIMITS, known=False)
 
     def _match(self, name: str) -> LearnedModel | None:

@@ -34,7 +34,7 @@ def path_of(steps: Iterable[str | int]) -> str:
             text += f"[{step}]"
         else:
             text += f".{step}" if text else step
-    return text[:200]
+    return _clean(text[:200])
 
 
 def told(value: Any) -> str:
@@ -86,7 +86,12 @@ def said(steps: Iterable[str | int], sentence: str) -> Detail:
 
 def _quoted(text: str) -> str:
     cut = text if len(text) <= LONGEST - 2 else text[: LONGEST - 5] + "..."
-    return f'"{cut}"'.encode("utf-8", "replace").decode("utf-8")
+    return _clean(f'"{cut}"')
+
+
+def _clean(text: str) -> str:
+    """Without halves of surrogate pairs, which no encoding can write."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _number(value: float) -> str:
@@ -101,7 +106,7 @@ def _outline(value: Any) -> str:
         text = f"an object with {names}" if value else "an empty object"
     else:
         text = f"an array of {len(value)}" if value else "an empty array"
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return _clean(text if len(text) <= LONGEST else text[: LONGEST - 3] + "...")
 
 
 def listed(words: tuple[str, ...]) -> str:

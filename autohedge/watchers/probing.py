@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from autohedge.core.types import Candidate, Door, Judgement, Kind, Replica, Verdict
@@ -54,6 +55,19 @@ class _Turn:
         return doors_of(self.candidate, DIALECTS[self.candidate.kind])
 
 
+class _Place:
+    """A place among those that are begun at once; given back once, by whoever comes first."""
+
+    def __init__(self, held: Callable[[int], None]) -> None:
+        self._held: Callable[[int], None] | None = held
+        held(1)
+
+    def leave(self) -> None:
+        if self._held is not None:
+            self._held(-1)
+            self._held = None
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """One probe under way."""
@@ -63,6 +77,7 @@ class _Sent:
     started: float
     limit: float
     seated: bool
+    place: _Place
 
 
 class Prober:
@@ -170,7 +185,8 @@ class Prober:
         seated = replica.seat.cap is not None
         replica.seat.in_flight += seated
         self._busy.add(replica.id)
-        return _Sent(turn, admission.stamp, now, patience(cadence, silent=quick, took=turn.took), seated)
+        limit = patience(cadence, silent=quick, took=turn.took)
+        return _Sent(turn, admission.stamp, now, limit, seated, _Place(self._held_more))
 
     def _unaskable(self, turn: _Turn) -> str:
         """Why a probe of this pair would be wrong at the moment, or ""."""
@@ -198,8 +214,7 @@ class Prober:
         """One probe: asked, judged, told, the next turn fixed. Nothing but a cancel leaves here."""
         loop = asyncio.get_running_loop()
         replica = sent.turn.candidate.replica
-        place = _Place(self)
-        timer = loop.call_later(HOLD, place.leave)
+        timer = loop.call_later(HOLD, sent.place.leave)
         try:
             heard = await infer(self._means.ask, sent.turn.candidate, self._wanted(sent))
         except Exception as error:
@@ -207,12 +222,11 @@ class Prober:
             heard = Heard(Judgement(Verdict.ABANDONED, f"a fault of AutoHedge itself: {type(error).__name__}"))
         finally:
             timer.cancel()
-            place.leave()
+            sent.place.leave()
             self._give_back(replica, seated=sent.seated)
         self._tell(sent, heard, loop.time())
 
-    def held(self, places: int) -> None:
-        """More or fewer places are taken."""
+    def _held_more(self, places: int) -> None:
         self._held += places
         self._woken.set()
 
@@ -277,16 +291,3 @@ class Prober:
         if out:
             due = min(due, breaker.retry_at)
         turn.due = max(due, now)
-
-
-class _Place:
-    """A place among those that are begun at once; given back once, by whoever comes first."""
-
-    def __init__(self, prober: Prober) -> None:
-        self._prober: Prober | None = prober
-        prober.held(1)
-
-    def leave(self) -> None:
-        if self._prober is not None:
-            self._prober.held(-1)
-            self._prober = None

@@ -125,7 +125,9 @@ def test_a_dead_backend_is_a_clear_502(tmp_path: Path) -> None:
 
 
 def test_a_client_that_leaves_frees_the_engine(tmp_path: Path) -> None:
-    """A35: the engine's slot is free soon after the client went, streamed or not."""
+    """A35: the slot of a real engine is free soon after the client of a stream went. (llama.cpp b11549 itself does not notice
+    that the reader of a plain answer left; that AutoHedge closes the connection then is tested with the sample engine.)
+    """
     slow = llama("--alias", "tiny", "--slots", "1", width=512, layers=6, window=2048)
     with ending(slow):
         front = edge(CONFIG.format(one=slow.url, two=slow.url), tmp_path)
@@ -135,9 +137,6 @@ def test_a_client_that_leaves_frees_the_engine(tmp_path: Path) -> None:
                 pieces = answer.iter_raw()
                 next(pieces)
                 assert busy(slow.url)
-            assert_idle_soon(slow.url)
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(f"{front.url}/v1/chat/completions", json=long, timeout=0.5)
             assert_idle_soon(slow.url)
 
 

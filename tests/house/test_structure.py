@@ -34,6 +34,7 @@ FLOORS = {
     "stream": 6,
     "checking": 7,
     "answering": 7,
+    "telling": 7,
     "planning": 8,
     "relay": 9,
     "doors": 10,

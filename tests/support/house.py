@@ -14,6 +14,7 @@ import asyncio
 import json
 import signal
 import ssl
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -196,7 +197,8 @@ async def house(
     config: str, path: Path | None = None, env: Mapping[str, str] | None = None, **engines: SampleEngine
 ) -> AsyncIterator[Edge]:
     """Start the engines and an AutoHedge in front of them. With `path`, the configuration is a file that is followed."""
-    given = {name.upper(): await engine.start() for name, engine in engines.items()} | dict(env or {})
+    data = tempfile.TemporaryDirectory(prefix="autohedge-test-")  # its state: no two tests share a retirement
+    given = {"AUTOHEDGE_DATA": data.name} | {name.upper(): await engine.start() for name, engine in engines.items()} | dict(env or {})
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if path is not None:
         path.write_text(config)
@@ -216,8 +218,10 @@ async def house(
         made.stop()
         await asyncio.gather(*(engine.stop() for engine in engines.values()))
         await life
+        data.cleanup()
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        data.cleanup()
 
 
 @cache
@@ -243,3 +247,20 @@ def body_of(size: int) -> bytes:
     """A chat body of about `size` bytes, nearly all of it one string."""
     text = "word " * (size // 5)
     return json.dumps(HELLO | {"messages": [{"role": "user", "content": text}]}).encode()
+
+
+@asynccontextmanager
+async def alone(*faults: str, kind: str = "vllm", config: str = ALONE, **settings: Any) -> AsyncIterator[Edge]:
+    """One engine, with these faults from the first request on."""
+    async with house(config, one=SampleEngine(kind, model="m", **settings)) as edge:
+        edge.one.set_faults(*faults)
+        yield edge
+
+
+@asynccontextmanager
+async def pair(*faults: str, kind: str = "vllm", config: str = PAIR, **settings: Any) -> AsyncIterator[Edge]:
+    """Two engines of one kind; the first one, which is asked first, has these faults."""
+    engines = {name: SampleEngine(kind, model="m", **settings) for name in ("one", "two")}
+    async with house(config, **engines) as edge:
+        edge.one.set_faults(*faults)
+        yield edge

@@ -105,7 +105,9 @@ def edge(config: str, folder: Path, env: Mapping[str, str] | None = None) -> Chi
     """AutoHedge itself with the given configuration, on a port of its own, ready to serve."""
     path = folder / "autohedge.yaml"
     path.write_text(config)
-    return Child(["autohedge", "serve", "--config", str(path)], " listens on ", env)
+    return Child(
+        ["autohedge", "serve", "--config", str(path)], " listens on ", {"AUTOHEDGE_DATA": str(folder), **(env or {})}
+    )
 
 
 @contextmanager

@@ -6,14 +6,13 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from autohedge.core.types import (
     Address,
     Attempt,
     BackendSpec,
     Candidate,
-    Door,
     Fact,
     Failure,
     Judgement,
@@ -36,6 +35,7 @@ from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probing import Prober
 from tests.support.vtime import VirtualLoop, now
 
+T = TypeVar("T")
 Answer = Callable[[Question], Reply | None]
 
 
@@ -164,17 +164,15 @@ class World:
         return admission.allowed
 
 
-async def during(seconds: float, *watchers: Any, then: Callable[[], None] = lambda: None) -> None:
-    """Run the watchers for so long; `then` is called before they end."""
+async def during(seconds: float, *watchers: Any, then: Callable[[], T] = lambda: None) -> T:  # type: ignore[assignment,return-value]
+    """Run the watchers for so long; returns what `then` says before they end."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(watcher.run()) for watcher in watchers]
         await asyncio.sleep(seconds)
-        then()
+        result = then()
         for task in tasks:
             task.cancel()
-
-
-EMBEDS = {Door.EMBEDDINGS.value: True}
+    return result
 
 
 def blocked(seconds: float) -> None:

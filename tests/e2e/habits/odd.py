@@ -23,10 +23,29 @@ HELLO = '[{"role":"user","content":"hello"}]'
 TOOL = '{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}'
 CALL = '{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}'
 
-NUMBERS = 'null true false 0 -1 1.5 1e2 -0.0 1e400 NaN Infinity 99999999999999999999 "1" "" "hot" [] [1] {}'.split(" ")
-FLAGS = 'null 1 0 2 1.0 "true" "yes" "" [] {}'.split(" ")
-TEXTS = 'null 5 true "" [] {} ["a"]'.split(" ")
-OBJECTS = 'null 5 true "a" [] {} [{}]'.split(" ")
+NUMBERS = [
+    "null",
+    "true",
+    "false",
+    "0",
+    "-1",
+    "1.5",
+    "1e2",
+    "-0.0",
+    "1e400",
+    "NaN",
+    "Infinity",
+    "99999999999999999999",
+    '"1"',
+    '""',
+    '"hot"',
+    "[]",
+    "[1]",
+    "{}",
+]
+FLAGS = ["null", "1", "0", "2", "1.0", '"true"', '"yes"', '""', "[]", "{}"]
+TEXTS = ["null", "5", "true", '""', "[]", "{}", '["a"]']
+OBJECTS = ["null", "5", "true", '"a"', "[]", "{}", "[{}]"]
 
 CHAT_NUMBERS = (
     "temperature", "top_p", "top_k", "min_p", "n", "seed", "frequency_penalty", "presence_penalty",

@@ -1,0 +1,81 @@
+"""The last step: every attempt's verdict is told once, to everything that learns from it.
+
+Who hears: the breaker, the registry (limits that an engine named), the retired facts, the metrics. The access log reads the
+call itself. A retirement is told at once, before the next attempt, and written down before the caller reads the answer: a
+process that dies right afterwards still knows it.
+
+It must not know: how a verdict came about, or what the client was sent.
+"""
+
+from __future__ import annotations
+
+from autohedge.call import Call
+from autohedge.core.types import Attempt, Candidate, Verdict
+from autohedge.providers import DIALECTS
+from autohedge.rules.chain import Rung, RungKind
+from autohedge.rules.standing import Tier
+from autohedge.rules.verdicts import MOVES_ON, judge
+from autohedge.tools import Tools
+
+WRITTEN_WITHIN = 0.05  # seconds that a request gives the store to keep a retirement
+
+
+class Teller:
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    def __call__(self, call: Call) -> None:
+        """Tell the attempts of a call that is over, however it ended."""
+        tools = self._tools
+        now = tools.clock()
+        for attempt in call.attempts:
+            candidate, outcome = attempt.candidate, attempt.outcome
+            assert outcome is not None
+            if attempt.judgement is None:
+                outcome.left = outcome.left or (outcome.failure is None and not outcome.finished and not call.poured)
+                attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
+            attempt.ended = attempt.ended or now
+            judgement = attempt.judgement
+            tools.health.record(attempt, now)
+            tools.meters.attempt(candidate.backend.name, candidate.served, judgement.verdict)
+            if attempt.first_byte is not None:
+                tools.meters.first_byte(candidate.backend.name, attempt.first_byte - attempt.started)
+            if judgement.verdict in MOVES_ON and judgement.verdict is not Verdict.RETIRED:
+                tools.retirements.failed(candidate, call.asked, tools.wall())
+            if judgement.teaches:
+                tools.registry.teach(candidate.replica.id, candidate.served, judgement.teaches, tools.wall())
+                tools.learner.poke(candidate.replica.id)
+        if len(call.attempts) > 1:
+            tools.meters.failover(len(call.attempts) - 1)
+
+    async def retired(self, call: Call, attempt: Attempt) -> None:
+        """Keep what a RETIRED verdict says, and redirect the models that failed there to what can serve them."""
+        tools = self._tools
+        candidate, outcome, judgement = attempt.candidate, attempt.outcome, attempt.judgement
+        assert outcome is not None
+        assert judgement is not None
+        now = tools.wall()
+        tools.retirements.failed(candidate, call.asked, now)
+        fact = tools.retirements.note(candidate, judgement, outcome, now)
+        if fact is not None:
+            tools.retirements.adapt(fact, self._instead, now)
+            await tools.shared.flushed(WRITTEN_WITHIN)
+
+    def _instead(self, model: str) -> str | None:
+        """The first model of the chain of `model` that somebody here can serve now; None when only an external rung could."""
+        snapshot = self._tools.registry.snapshot
+        for rung in self._tools.chains.of(model):
+            for name in _named(rung):
+                route = snapshot.routes.get(name)
+                if name != model and route is not None and any(map(self._usable, route.candidates)):
+                    return name
+        return None
+
+    def _usable(self, candidate: Candidate) -> bool:
+        tools = self._tools
+        known_gone = tools.retirements.fact_of(candidate) is not None
+        return not known_gone and tools.health.look(candidate, tools.clock()).tier <= Tier.UNKNOWN
+
+
+def _named(rung: Rung) -> tuple[str, ...]:
+    return () if rung.kind is RungKind.EXTERNAL else rung.models
