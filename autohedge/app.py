@@ -34,6 +34,7 @@ from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
+from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
@@ -200,6 +201,7 @@ class House:
             retries=RetryBudget(settings.failover.budget_ratio, settings.failover.budget_rate),
             meters=self.meters,
             retirements=self.retirements,
+            cooling=Cooling(self.shared),
             shared=self.shared,
             clock=self.clock,
             wall=time.time,

@@ -21,7 +21,7 @@ from autohedge.core.types import Admitted, Candidate
 from autohedge.memory.choice import Choice
 from autohedge.rules.balance import least_outstanding
 from autohedge.rules.chain import Checks, Plan
-from autohedge.rules.standing import Tier
+from autohedge.rules.standing import Admission, Tier
 from autohedge.tools import Tools
 
 # Tiers that a plan offers only when it has nothing better: their breakers are asked twice.
@@ -38,7 +38,7 @@ class Planner:
         what `checked.refused` says when no rung can take what the model's own backends refuse.
         """
         tools = self._tools
-        first = self._choice.first(checked.route.candidates, tools.clock(), tools.retirements.fact_of)
+        first = self._choice.first(checked.route.candidates, tools.clock(), self._passed_over)
         if first is not None:
             return self._rest(first, checked)
         patience = tools.clock() + min(tools.settings.queue.wait, call.deadline - tools.clock())
@@ -62,7 +62,7 @@ class Planner:
     def _plan(self, checked: Checked) -> Plan:
         tools = self._tools
         checks = Checks(
-            look=lambda candidate: tools.health.look(candidate, tools.clock()),
+            look=self._look,
             fits=checked.against,
             retired=tools.retirements.reason_against,
             order=least_outstanding,
@@ -77,6 +77,18 @@ class Planner:
             reasons = {self._tools.retirements.reason_against(candidate): candidate for candidate in candidates}
             told = "; ".join(f"{candidate.backend.name}: {reason}" for reason, candidate in reasons.items())
             raise Gone(f"model {call.asked} was retired by its provider and has nowhere to go ({told})")
+
+    def _passed_over(self, candidate: Candidate) -> object:
+        """Why a candidate is no obvious first choice though it is well: retired, or cooling down."""
+        tools = self._tools
+        return tools.retirements.fact_of(candidate) or tools.cooling.left(candidate, tools.wall()) or None
+
+    def _look(self, candidate: Candidate) -> Admission:
+        """What its breaker says; one that asked to be left alone comes after all that are well."""
+        tools = self._tools
+        seen = tools.health.look(candidate, tools.clock())
+        cools = seen.tier <= Tier.UNKNOWN and tools.cooling.left(candidate, tools.wall())
+        return seen._replace(tier=Tier.UNKNOWN) if cools else seen
 
     async def _seat(self, full: list[Candidate], patience: float) -> bool:
         meters = self._tools.meters

@@ -42,6 +42,8 @@ class Teller:
                 tools.meters.first_byte(candidate.backend.name, attempt.first_byte - attempt.started)
             if judgement.verdict in MOVES_ON and judgement.verdict is not Verdict.RETIRED:
                 tools.retirements.failed(candidate, call.asked, tools.wall())
+            if judgement.verdict is Verdict.BUSY and judgement.retry_after:
+                tools.cooling.note(candidate, judgement.retry_after, tools.wall())
             if judgement.teaches:
                 tools.registry.teach(candidate.replica.id, candidate.served, judgement.teaches, tools.wall())
                 tools.learner.poke(candidate.replica.id)

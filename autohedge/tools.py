@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autohedge.attempt import Attempter
 from autohedge.examiner import Examiner
 from autohedge.fallback import Chains
+from autohedge.memory.cooling import Cooling
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
@@ -34,6 +35,7 @@ class Tools:
     retries: RetryBudget
     meters: Meters
     retirements: Retirements
+    cooling: Cooling
     shared: Shared
     clock: Callable[[], float]  # seconds of the process's monotonic clock
     wall: Callable[[], float]  # epoch seconds

@@ -155,7 +155,10 @@ def _unusual(kind: Kind, parsed: Parsed) -> Iterator[Detail]:
         kinds, sentence = QUIRKS[quirk]
         if kind in kinds:
             yield Detail(None, "invalid_json", sentence)
-    if kind is Kind.VLLM and Quirk.SURROGATE in parsed.quirks and "\ufffd" in str(parsed.obj.get("stop"))[:10_000]:
+    stop = parsed.obj.get("stop")
+    words = stop if isinstance(stop, list) else [stop]
+    half = Quirk.SURROGATE in parsed.quirks and any(isinstance(word, str) and "\ufffd" in word for word in words)
+    if half and kind is Kind.VLLM:
         yield said(("stop",), "a \\u escape is half of a surrogate pair, which stands for no character")
     if parsed.depth > DEPTHS.get(kind, parsed.depth):
         most = "about 900" if kind is not Kind.OLLAMA else "10000"

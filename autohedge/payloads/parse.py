@@ -24,9 +24,10 @@ from typing import Any, NoReturn
 from pydantic_core import from_json
 
 from autohedge.core.problems import BadRequest
-from autohedge.payloads.deep import UnbalancedError, pruned
+from autohedge.payloads.deep import UnbalancedError, deeper, pruned
 
 BOM = b"\xef\xbb\xbf"
+SHALLOW = 200  # levels that jiter takes, so no parsed copy is deeper than that, and anybody may walk or write it
 DIGITS = 4300  # the interpreter's own bound for turning text into an integer
 # every escape from left to right, so that an escaped backslash cannot pose as the start of one; group 1 is a lone half
 ESCAPES = re.compile(
@@ -94,7 +95,9 @@ class _Odd:
         if not text.strip():
             raise BadRequest("body is not valid JSON: it is empty", code="invalid_json")
         try:
-            return Parsed(self._loads(text), frozenset(self.quirks))
+            value = self._loads(text)
+            if not deeper(value, SHALLOW):
+                return Parsed(value, frozenset(self.quirks))
         except RecursionError:
             pass
         except json.JSONDecodeError as error:

@@ -49,6 +49,8 @@ class Pinger:
     def __init__(self, means: Means, rounds: Round) -> None:
         self._means = means
         self._round = rounds
+        self._version = -1
+        self._candidates: dict[str, Candidate] = {}  # by replica id
         self._due: dict[str, float] = {}
         self._busy: set[str] = set()
         self._woken = asyncio.Event()
@@ -64,27 +66,34 @@ class Pinger:
             while True:
                 self._woken.clear()
                 now, wait = loop.time(), SIGHT
-                for candidate in self._refreshed(now):
-                    replica = candidate.replica.id
-                    if self._due[replica] <= now and replica not in self._busy:
+                self._refresh(now)
+                for replica, candidate in self._candidates.items():
+                    if replica in self._busy:
+                        continue  # its end wakes us
+                    if self._due[replica] <= now:
                         self._due[replica] = now + self._pause()
                         self._start(group, candidate)
                     wait = min(wait, self._due[replica] - now)
                 try:
-                    async with asyncio.timeout(max(wait, 0.0)):
+                    async with asyncio.timeout(wait):
                         await self._woken.wait()
                 except TimeoutError:
                     continue
 
-    def _refreshed(self, now: float) -> list[Candidate]:
-        """One candidate of each replica; new ones are due after one interval."""
+    def _refresh(self, now: float) -> None:
+        """Follow the snapshot: one candidate of each replica; new ones are due after one interval."""
+        snapshot = self._means.registry.snapshot
+        if snapshot.version == self._version:
+            return
+        self._version = snapshot.version
+        self._means.health.settle(snapshot, now)
         found: dict[str, Candidate] = {}
-        for route in self._means.registry.snapshot.routes.values():
+        for route in snapshot.routes.values():
             for candidate in route.candidates:
                 if self._round.external or not candidate.backend.external:
                     found.setdefault(candidate.replica.id, candidate)
+        self._candidates = found
         self._due = {replica: self._due.get(replica, now + self._pause()) for replica in found}
-        return list(found.values())
 
     def _pause(self) -> float:
         jitter = self._round.jitter
@@ -111,6 +120,7 @@ class Pinger:
             judgement = Judgement(Verdict.ABANDONED, f"a fault of AutoHedge itself: {type(error).__name__}")
         finally:
             self._busy.discard(candidate.replica.id)
+            self._woken.set()
         now = loop.time()
         judgement = self._means.fair(judgement, started, now)
         if self._round.decides and judgement.verdict in AGAINST:

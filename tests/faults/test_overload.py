@@ -136,7 +136,6 @@ def test_an_unbounded_queue_gets_a_bound() -> None:
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="429 cool-downs are not built: a replica that said 60 s is asked again at once")
 def test_a_longer_retry_after_stands() -> None:
     """B35: 429 with Retry-After 1, then 60: until then the replica is not asked."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house import ALONE, HELLO, SERVER, TIMES, SampleEngine, alone, house, pair, run
+from tests.support.house import ALONE, APART, HELLO, SERVER, TIMES, SampleEngine, alone, house, pair, run
 
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
@@ -166,12 +166,12 @@ def test_the_developer_role_is_no_matter_of_ours() -> None:
     ],
 )
 def test_a_model_that_is_gone(fault: str, kind: str, verdict: str, status: int) -> None:
-    """B106 to B115: retired or unknown there: the next candidate serves it, one attempt each, no breaker; without one the
+    """B106 to B115: retired or unknown there: the next backend serves it, one attempt each, no breaker; without one the
     provider's own words arrive, and an SDK is told not to repeat them.
     """
 
     async def main() -> None:
-        async with pair(fault, kind=kind) as edge:
+        async with pair(fault, kind=kind, config=APART) as edge:
             heard = await edge.chat()
             assert (heard.status, heard.attempts) == (200, 2)
             assert edge.verdicts() == sorted(["answer", verdict])

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from autohedge.core.problems import BadRequest
+from autohedge.payloads.deep import deeper
 from autohedge.payloads.parse import Quirk, parse
 
 MOST = 200_000
@@ -118,6 +119,16 @@ def test_depth_behind_a_quirk() -> None:
     raw = b'{"n":NaN,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"
     parsed = parse(raw, MOST)
     assert Quirk.NOT_FINITE in parsed.quirks
+    assert parsed.depth == 5001
+
+
+@pytest.mark.parametrize("levels", [150, 250, 600, 900])
+def test_no_parsed_copy_is_deep(levels: int) -> None:
+    """Whoever counts a prompt writes the copy down again: it must fit a recursive writer, with a quirk or without."""
+    for start in (b'{"n":NaN,"x":', b'{"n":1,"x":'):
+        parsed = parse(start + b"[" * levels + b"]" * levels + b"}", MOST)
+        assert not deeper(parsed.obj, 201)
+        json.dumps(parsed.obj)
 
 
 def test_depth_close_to_the_limit_of_the_stack() -> None:

@@ -42,6 +42,7 @@ HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 TIMES = "timeouts: {connect: 500ms, first_byte: 400ms, loading: 3s, stall: 300ms, total: 4s, hold: 1s}\n"
 SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
 ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
+APART = SERVER + TIMES + 'upstream_registry:\n  first: {host: "${ONE}", priority: 1}\n  second: {host: "${TWO}"}\n'
 PAIR = SERVER + TIMES + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'
 
 
