@@ -71,8 +71,8 @@ async def _send(out: Out, piece: bytes, rewriter: ModelRewriter | None) -> None:
 
 
 def _epilogue(call: Call, outcome: Outcome, *, at_boundary: bool) -> bytes:
-    """The in-band error that tells the reader of a stream that it was cut."""
-    reason = outcome.failure.value if outcome.failure is not None else "ended without a finish_reason or [DONE]"
+    """The in-band error that tells the reader of a stream that it was cut. No "[DONE]" stands in it: some search for that."""
+    reason = outcome.failure.value if outcome.failure is not None else "it ended without a finish_reason"
     event = error_event(
         call.door, f"the backend's stream broke off: {reason}; the answer is incomplete", "upstream_failed"
     )

@@ -20,6 +20,7 @@ from autohedge.settings.addresses import parse_listen, parse_state, split_port
 from autohedge.settings.durations import Duration
 from autohedge.settings.errors import dotted
 from autohedge.settings.health import Breaker, Health, Probe, Startup
+from autohedge.settings.people import Admin, Alerts, Auth
 from autohedge.settings.scalars import AtLeastOne, Flag, Level, Many, NotNegative, Number, PositiveDuration, told
 from autohedge.settings.section import Section
 from autohedge.settings.upstream import Backend, BackendName, ModelRule, Rung, StaticModel, claimed_twice
@@ -182,6 +183,9 @@ class Settings(Section):
     models: Mapping[str, ModelRule] = Field(default={}, description="Rules per public model name.")
     state: State = Field(default=State(), description="What outlives a restart.")
     metrics: Metrics = Field(default=Metrics(), description="Prometheus.")
+    auth: Auth = Field(default=Auth(), description="Who may use the data path.")
+    admin: Admin = Field(default=Admin(), description="Who may use the admin API.")
+    alerts: Alerts = Field(default=Alerts(), description="What people are told by mail and webhook.")
 
     _origins: Mapping[str, str] = PrivateAttr(default={})
 

@@ -8,7 +8,8 @@ Rules
   the one that wedges an engine (B20).
 - A replica that is out and fails its own probes, or was never probed since, is looked at without a lease (`Health.may_look`).
 - A verdict against a replica that came while our own loop was late is thrown away (T89).
-- A door that does not suit the model is followed by the next one; the one that answers is kept.
+- A door that does not suit the model is followed by the next one; the one that answers is kept, and after a while the
+  likeliest is tried again.
 - Another worker may have the lease of a replica: then it probes, and we hear of it.
 
 It must not know: how HTTP is spoken, what a breaker does with a verdict, who reads the results.
@@ -35,6 +36,7 @@ LOGGER = logging.getLogger(__name__)
 SIGHT = 1.0  # seconds until a new replica is noticed when nobody calls `wake`
 SOON = 0.5  # seconds within which a new one is probed
 HOLD = 1.0
+KEPT = 30  # good probes of another door until the likeliest is tried again
 UNUSED = 300.0  # seconds without a request: Ollama's own keep-alive
 RESTLESS = frozenset({Verdict.BUSY, Verdict.LOADING, Verdict.ABANDONED})  # ask again soon
 
@@ -46,6 +48,7 @@ class _Turn:
     candidate: Candidate
     due: float
     door: int = 0  # which of its doors is asked; grows while none suits
+    kept: int = 0  # good probes of a door that is not the first
     silent: bool = False  # the latest one got no answer in time
     unsuitable: bool = False
     took: float = 0.0  # seconds of the latest good one
@@ -53,6 +56,19 @@ class _Turn:
     @property
     def doors(self) -> tuple[Door, ...]:
         return doors_of(self.candidate, DIALECTS[self.candidate.kind])
+
+    def learn(self, probe: Probed, *, unsuitable: bool) -> None:
+        """Remember what the next probe should know."""
+        self.unsuitable = unsuitable
+        self.silent = probe.silent
+        if unsuitable:
+            self.door = (self.door + 1) % len(self.doors)
+            self.kept = 0
+        elif probe.verdict is Verdict.ANSWER:
+            self.took = probe.took
+            self.kept += self.door > 0
+            if self.kept >= KEPT:
+                self.door = self.kept = 0
 
 
 class _Place:
@@ -273,18 +289,14 @@ class Prober:
         if probe.verdict is Verdict.MISCONFIGURED or (heard.unsuitable and not turn.unsuitable):
             LOGGER.info("probe of %s, model %s: %s", candidate.replica.id, candidate.served, probe.reason)
             means.hooks.poke(candidate.replica.id)
-        turn.unsuitable = heard.unsuitable
-        turn.door += heard.unsuitable
-        turn.silent = probe.silent
-        if probe.verdict is Verdict.ANSWER:
-            turn.took = probe.took
+        turn.learn(probe, unsuitable=heard.unsuitable)
         self._plan_next(sent, "" if heard.spared else probe.verdict, now)
 
     def _plan_next(self, sent: _Sent, verdict: str, now: float) -> None:
         turn, cadence = sent.turn, self._cadence()
         breaker = self._means.health.entry(turn.candidate, now).breaker
         out = breaker.state is State.OPEN
-        untried = turn.unsuitable and turn.door % len(turn.doors) != 0
+        untried = turn.unsuitable and turn.door != 0
         restless = breaker.doubtful(now) or verdict in RESTLESS or untried
         pace = Pace.LOOK if out else Pace.DOUBTFUL if restless else Pace.CALM
         due = sent.started + pause(cadence, pace, self._means.draw(), self._models[turn.candidate.replica.id])

@@ -117,7 +117,7 @@ def test_an_error_after_content_is_a_failure(fault: str, kind: str) -> None:
             assert heard.status == 200
             assert heard.text
             assert b"upstream_failed" not in heard.body
-            assert re.search(rb'"(?:error|object)":(?:"error"|"Input validation|\{)', heard.body)
+            assert re.search(rb'"(?:error|object)": ?(?:"error"|"Input validation|\{)', heard.body)
             assert edge.work == {"one": 1, "two": 0}
             assert "answer" not in edge.verdicts()
 
@@ -158,10 +158,10 @@ def test_a_preamble_is_held_at_every_door(row: str, path: str, body: dict[str, A
             heard = await edge.post(body, path)
             assert heard.status == 200
             assert heard.attempts == 2
-            assert heard.body.count(b"response.created" if "responses" in path else b"event: message_start") in (1, 2)
+            begun = b"event: response.created\n" if "responses" in path else b"event: message_start\n"
+            assert heard.body.count(begun) == 1
             assert b"event: error" not in heard.body
-            ids = set(re.findall(rb'"id":"(?:resp|msg)_?([^"]+)"', heard.body))
-            assert len(ids) == 1
+            assert f"vllm@{edge.two.port} ".encode() in heard.body
 
     run(main())
 
@@ -184,10 +184,10 @@ def test_an_azure_preamble_is_no_content() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("B71", "ended without a finish_reason or [DONE]"),
+        ("B71", "ended without a finish_reason"),
         ("B80", "connection reset"),
         ("B82", "body cut short"),
-        ("no-finish", "ended without a finish_reason or [DONE]"),
+        ("no-finish", "ended without a finish_reason"),
         ("stall-after", "stalled between chunks"),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_cut_inside_of_an_event_ends_that_event_first() -> None:
     """B82: half an event has left already: a blank line, then the error, so that a reader does not glue them together."""
 
     async def main() -> None:
-        async with alone("dribble=0.0005", config=PAIR.replace(', "${TWO}"', "").replace("total: 4s", "total: 700ms")) as edge:
+        async with alone("dribble", config=PAIR.replace(', "${TWO}"', "").replace("total: 4s", "total: 700ms")) as edge:
             heard = await edge.stream()
             assert heard.status == 200
             assert heard.events[-1].startswith(b'data: {"error":')

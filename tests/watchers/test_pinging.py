@@ -100,11 +100,20 @@ def test_a_hint_opens_nothing_but_refused_connections_do() -> None:
     """B08: /health of a busy SGLang is 503 for minutes."""
     world = World()
     world.add("b", "h1", "h2", kind=Kind.SGLANG)
-    answers(world, 503, 503)
-    assert run(during(300.0, pinger(world, HINT), then=lambda: world.state(ONE))) == "closed"
-    assert {question.path for _, question in world.engines["h1"].asked} == {"/health"}
-    answers(world, Failure.REFUSED, 200)
-    assert run(during(15.0, pinger(world, HINT), then=lambda: world.state(ONE))) == "open"
+    engine = world.engines["h1"]
+    engine.answer = lambda _question: reply(503) if now() < 300.0 else failed(Failure.REFUSED)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(pinger(world, HINT).run())
+            await asyncio.sleep(300.0)
+            assert world.state(ONE) == "closed"
+            await asyncio.sleep(15.0)
+            assert world.state(ONE) == "open"
+            task.cancel()
+
+    run(main())
+    assert {question.path for _, question in engine.asked} == {"/v1/models"}  # its /health infers
 
 
 def test_each_kind_has_its_own_path_and_azure_has_none() -> None:

@@ -513,6 +513,24 @@ def test_a_door_that_does_not_suit_is_followed_by_the_next() -> None:
     assert poked == [ONE]
 
 
+def test_a_kept_door_is_not_kept_for_ever() -> None:
+    """A 404 of a moment must not hide the chat behind its embeddings: after thirty good probes chat is asked again."""
+    world = World()
+    world.add("b", "h1")
+    vector = {"object": "list", "model": "m", "data": [{"embedding": [0.1, -0.2], "index": 0}]}
+
+    def answer(question: Question) -> Reply:
+        if question.path == "/v1/embeddings":
+            return reply(200, vector)
+        return reply(404, NOT_FOUND) if now() < 20.0 else chat()
+
+    world.engines["h1"].answer = answer
+    lived(world, 400.0)
+    paths = [question.path for _, question in world.engines["h1"].asked]
+    assert paths.count("/v1/embeddings") == 30
+    assert paths[0] == paths[-1] == "/v1/chat/completions"
+
+
 def test_a_model_that_no_probe_suits_stays_in_and_is_asked_calmly() -> None:
     """B13: every 4xx is alive; after one round over the doors the pace is calm, and the admin sees why."""
     world = World()

@@ -1,0 +1,133 @@
+"""Which candidates can serve a request, and when it is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from autohedge.checking import Checked, Checker, route_of
+from autohedge.core.problems import BadRequest, NotFound
+from tests.support.desk import Desk, call, reading, run
+from tests.support.world import backend, lesson, model
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}).encode()
+
+
+LONG = [{"role": "user", "content": "x" * 5000}]
+
+
+def checked(desk: Desk, raw: bytes, **fields: Any) -> Checked:
+    one, read = call(raw, **fields), reading(raw)
+    route = route_of(one, read.ask, desk.snapshot, desk.tools)
+    made: Checked = run(Checker(desk.tools)(one, read, desk.snapshot, route))
+    return made
+
+
+def two_sizes(**tokens: int) -> Desk:
+    desk = Desk(**tokens)
+    desk.add("a", backend("small", "s:1"), lesson(model("m", context=100)))
+    desk.add("b", backend("large", "l:1"), lesson(model("m", context=1000)))
+    return desk
+
+
+def test_a_small_request_is_passed_without_asking_anybody() -> None:
+    desk = Desk()
+    desk.add("a", backend("roomy", "r:1"), lesson(model("m", context=32768)))
+    assert len(checked(desk, body()).route.candidates) == 1
+    assert desk.counter.asked == []
+
+
+def test_the_candidate_that_cannot_fit_is_left_out() -> None:
+    """T34: the smaller model is skipped, the larger one serves."""
+    names = [one.backend.name for one in checked(two_sizes(small=150, large=150), body()).route.candidates]
+    assert names == ["large"]
+
+
+def test_a_prompt_is_refused_on_the_engine_s_count_alone() -> None:
+    """T38: an estimate never rejects; the message names count, limit and origin."""
+    with pytest.raises(BadRequest) as raised:
+        checked(two_sizes(small=1500, large=1500), body(messages=LONG))
+    assert raised.value.code == "context_length_exceeded"
+    assert "1000" in raised.value.message
+    assert checked(two_sizes(), body(messages=LONG)).route.candidates  # nobody could count: it is sent
+
+
+def test_max_tokens_over_every_window_is_refused() -> None:
+    """Article 4.3: max_tokens 1000000 never reaches an engine."""
+    with pytest.raises(BadRequest) as raised:
+        checked(two_sizes(), body(max_tokens=1_000_000))
+    assert raised.value.param == "max_tokens"
+    assert raised.value.details[0].limit == 1000
+
+
+def test_every_finding_is_told_at_once_and_counted() -> None:
+    desk = two_sizes()
+    with pytest.raises(BadRequest) as raised:
+        checked(desk, body(temperature="hot", tool_choice="banana"))
+    assert {detail.param for detail in raised.value.details} == {"temperature", "tool_choice"}
+    assert sum(desk.tools.meters.counters["autohedge_rejects_total"].values()) == len(raised.value.details)
+
+
+def test_a_rung_that_fits_saves_a_request_that_its_own_backends_refuse() -> None:
+    """The 400 is kept for the case that the rung is not there either."""
+    desk = Desk("fallback_chain: [{provider: swarm, model: big}]", own=5000, other=5000)
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=100)))
+    desk.add("b", backend("other", "x:1"), lesson(model("big", context=100_000)))
+    found = checked(desk, body())
+    assert found.route.candidates == ()
+    assert found.refused is not None
+    assert len(found.rungs) == 1
+
+
+@pytest.mark.parametrize(("value", "rungs"), [(b"1", 0), (b"true", 0), (b"0", 1)])
+def test_a_caller_can_refuse_fallback(value: bytes, rungs: int) -> None:
+    """X-AutoHedge-No-Fallback."""
+    desk = Desk("fallback_chain: [{provider: swarm, model: big}]")
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=32768)))
+    assert len(checked(desk, body(), headers=[(b"x-autohedge-no-fallback", value)]).rungs) == rungs
+
+
+def test_validation_can_be_off() -> None:
+    desk = Desk("validation: {mode: off}")
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=10)))
+    assert checked(desk, body(temperature="hot", max_tokens=10**9)).route.candidates
+
+
+def test_unknown_models_name_the_nearest() -> None:
+    desk = two_sizes()
+    with pytest.raises(NotFound) as raised:
+        checked(desk, body(model="n"))
+    assert raised.value.code == "model_not_found"
+    desk.add("c", backend("x", "x:2"), lesson(model("qwen2-7b")))
+    with pytest.raises(NotFound, match="did you mean qwen2-7b"):
+        checked(desk, body(model="qwen2-7B"))
+
+
+def test_no_model_named_is_the_only_one_or_a_400() -> None:
+    """Azure clients and llama.cpp's send none: fine while there is one."""
+    desk = Desk()
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=32768)))
+    raw = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+    assert checked(desk, raw).route.candidates[0].served == "m"
+    desk.add("b", backend("more", "o:2"), lesson(model("n")))
+    with pytest.raises(BadRequest, match="model: required"):
+        checked(desk, raw)
+
+
+def test_a_model_s_other_names_lead_to_it() -> None:
+    desk = Desk("models: {m: {aliases: [gpt-4o]}}")
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=32768)))
+    assert checked(desk, body(model="gpt-4o")).route.model == "m"
+
+
+def test_a_model_with_a_chain_of_its_own_is_known_without_backends() -> None:
+    """Traefik #9907: a service without a healthy task is a 503, not a 404."""
+    desk = Desk("models: {gone: {fallback: [{provider: swarm, model: m}]}}")
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=32768)))
+    found = checked(desk, body(model="gone"))
+    assert found.route.candidates == ()
+    assert [rung.models for rung in found.rungs] == [("m",)]

@@ -1,0 +1,143 @@
+"""Who is tried first, who next, and when a request waits."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autohedge.checking import Checked
+from autohedge.core.problems import BadRequest, Gone, Unavailable
+from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
+from autohedge.planning import Planner
+from tests.support.desk import Desk, call, run
+from tests.support.world import backend, lesson, model
+
+
+def pair(config: str = "", **fields: Any) -> Desk:
+    desk = Desk(config)
+    desk.add("a", backend("pair", "one:1", "two:1", **fields), lesson(model("m")), lesson(model("m")))
+    return desk
+
+
+def ready(desk: Desk, name: str = "m", **fields: Any) -> Checked:
+    checked = Checked(desk.snapshot, desk.snapshot.routes[name], desk.tools.chains.of(name), lambda _candidate: "")
+    return replace(checked, **fields)
+
+
+def plan(desk: Desk, checked: Checked) -> list[str]:
+    admitted = run(Planner(desk.tools)(call(asked="m"), checked))
+    return [one.candidate.replica.id for one in admitted]
+
+
+def fail(desk: Desk, number: int, verdict: Verdict, failure: Failure | None = None, times: int = 1) -> None:
+    candidate = desk.candidates("m")[number]
+    for _ in range(times):
+        stamp = desk.tools.health.entry(candidate, desk.now).breaker.stamp
+        attempt = Attempt(candidate, desk.now, stamp, outcome=Outcome(failure=failure), judgement=Judgement(verdict))
+        desk.tools.health.record(attempt, desk.now)
+
+
+def test_the_least_loaded_comes_first_and_the_others_after() -> None:
+    desk = pair()
+    desk.candidates("m")[0].replica.seat.in_flight = 3
+    assert plan(desk, ready(desk)) == ["pair@two:1", "pair@one:1"]
+
+
+def test_ties_go_round() -> None:
+    desk = pair()
+    desk.candidates("m")[0].replica.seat.last = 7
+    assert plan(desk, ready(desk))[0] == "pair@two:1"
+
+
+def test_an_open_replica_is_not_tried() -> None:
+    """T68: no attempt while open, the other serves."""
+    desk = pair()
+    fail(desk, 0, Verdict.DEAD, Failure.REFUSED, times=2)
+    assert desk.told == ["pair@one:1 open"]
+    desk.tools.health.entry(desk.candidates("m")[1], desk.now)
+    assert plan(desk, ready(desk))[0] == "pair@two:1"
+
+
+def test_with_nowhere_else_to_go_a_closed_door_is_knocked_at_once_a_second() -> None:
+    desk = pair()
+    for number in (0, 1):
+        fail(desk, number, Verdict.DEAD, Failure.REFUSED, times=2)
+    planner = Planner(desk.tools)
+
+    def tried() -> int:
+        return len(list(run(planner(call(asked="m"), ready(desk)))))
+
+    assert [tried(), tried(), tried()] == [1, 1, 0]
+    desk.now += 1.0
+    assert tried() == 1
+
+
+def test_one_that_asked_to_be_left_alone_comes_last() -> None:
+    """B35: Retry-After 60."""
+    desk = pair()
+    desk.tools.cooling.note(desk.candidates("m")[0], 60, desk.now)
+    assert plan(desk, ready(desk)) == ["pair@two:1", "pair@one:1"]
+    desk.now += 61
+    assert plan(desk, ready(desk))[0] == "pair@one:1"
+
+
+def test_a_rung_follows_when_the_model_s_own_replicas_are_gone() -> None:
+    desk = pair("fallback_chain: [{provider: swarm, model: other}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    assert plan(desk, ready(desk)) == ["pair@one:1", "pair@two:1", "peer@p:1"]
+
+
+def test_a_rung_that_cannot_fit_is_skipped() -> None:
+    desk = pair("fallback_chain: [{provider: swarm, model: other}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    unfit = ready(desk, against=lambda candidate: "too small" if candidate.rung else "")
+    assert plan(desk, unfit) == ["pair@one:1", "pair@two:1"]
+
+
+def test_a_refusal_is_answered_when_no_rung_is_there() -> None:
+    desk = pair()
+    refused = ready(desk, refused=BadRequest("too long"))
+    refused.route = replace(refused.route, candidates=())
+    with pytest.raises(BadRequest, match="too long"):
+        plan(desk, refused)
+
+
+def test_a_retired_model_with_nowhere_to_go_is_a_410_with_the_evidence() -> None:
+    desk = pair()
+    desk.tools.retirements.retire("pair", "m", "operator", desk.now)
+    with pytest.raises(Gone, match="retired"):
+        plan(desk, ready(desk))
+
+
+def test_all_at_their_cap_waits_for_a_seat() -> None:
+    desk = pair("queue: {wait: 5s}", concurrency=1)
+    seats = [candidate.replica.seat for candidate in desk.candidates("m")]
+    for seat in seats:
+        seat.in_flight = 1
+
+    async def main() -> list[str]:
+        async def free() -> None:
+            await asyncio.sleep(0)
+            seats[1].in_flight = 0
+            desk.tools.room.freed(desk.candidates("m")[1].replica)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(free())
+            admitted = await Planner(desk.tools)(call(asked="m"), ready(desk))
+        return [one.candidate.replica.id for one in admitted]
+
+    assert run(main()) == ["pair@two:1"]
+    assert desk.tools.meters.queued == 0
+
+
+def test_a_full_queue_is_a_503_with_retry_after() -> None:
+    desk = pair("queue: {size: 0}", concurrency=1)
+    for candidate in desk.candidates("m"):
+        candidate.replica.seat.in_flight = 1
+    with pytest.raises(Unavailable) as raised:
+        plan(desk, ready(desk))
+    assert raised.value.code == "queue_full"
+    assert raised.value.retry_after
