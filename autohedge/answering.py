@@ -17,12 +17,12 @@ from autohedge.call import Call, Header
 from autohedge.core.problems import DeadlineExceeded, Detail, Problem, Unavailable, UpstreamFailed, by_status
 from autohedge.core.types import Failure, Verdict
 from autohedge.payloads.span import model_span, with_model
-from autohedge.wire.heads import end_to_end
+from autohedge.wire.heads import HOP_BY_HOP, end_to_end
 
 # An answer that comes after a whole chain was tried must not be tried again by an SDK (openai-python obeys this header).
 NO_RETRY = ((b"x-should-retry", b"false"),)
 # Set by us on every answer, so an engine's own are left out (another AutoHedge may stand behind this one).
-OURS = frozenset(
+OURS = HOP_BY_HOP | frozenset(
     {
         b"content-length",
         b"x-request-id",
@@ -99,15 +99,14 @@ def renamed(body: bytes, name: str) -> bytes:
 
 def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
     """The engine's end-to-end headers and ours. `length`: the body's, -1 to keep what the engine said, None for unknown."""
-    headers = [pair for pair in end_to_end(won.headers) if pair[0] not in OURS]
+    headers = end_to_end(won.headers, won.fields, OURS)
     if length == -1:
         headers += [pair for pair in won.headers if pair[0] == b"content-length"]
     elif length is not None:
         headers.append((b"content-length", b"%d" % length))
     candidate = won.attempt.candidate
     headers.append((b"x-request-id", call.id))
-    headers.append((b"x-autohedge-backend", _word(candidate.backend.name)))
-    headers.append((b"x-autohedge-model", _word(candidate.served or call.asked)))
+    headers += _named(candidate.backend.name, candidate.served or call.asked)
     headers.append((b"x-autohedge-attempts", b"%d" % len(call.attempts)))
     if candidate.rung:
         headers.append((b"x-autohedge-rung", b"%d" % candidate.rung))
@@ -119,6 +118,11 @@ def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
 
 
 @lru_cache(4096)
+def _named(backend: str, model: str) -> tuple[Header, Header]:
+    """Who answered."""
+    return (b"x-autohedge-backend", _word(backend)), (b"x-autohedge-model", _word(model))
+
+
 def _word(text: str) -> bytes:
     """A name as a header value: what is not printable ASCII becomes "?", so that no name can end its line."""
     return "".join(char if " " <= char <= "~" else "?" for char in text).encode("ascii")

@@ -240,7 +240,7 @@ class House:
             )
         return uvicorn.Config(
             app,
-            http=EdgeProtocol,
+            http=type("Protocol", (EdgeProtocol,), {"body_seconds": settings.timeouts.body}),
             ws="none",
             lifespan="off",
             loop="none",
@@ -335,6 +335,12 @@ RESTART = (
     "server.listen",
     "server.workers",
     "server.cors",
+    "server.grace",
+    "timeouts.connect",
+    "timeouts.count",
+    "timeouts.body",
+    "validation.schema_depth",
+    "validation.max_decoded_bytes",
     "sources",
     "learning",
     "state",

@@ -13,7 +13,7 @@ It must not know: other candidates, the chain, the client's connection.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -32,6 +32,7 @@ from autohedge.wire.pool import Pool
 PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit, so a cut one still fails over
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
+WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
 WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED})
@@ -68,6 +69,7 @@ class Opened:
     answer: Answer | None = None
     status: int = 0
     headers: list[Header] = field(default_factory=list)
+    fields: dict[bytes, bytes] = field(default_factory=dict)  # `headers` by name, the last one of repeated ones
     pieces: list[bytes] = field(default_factory=list)
     whole: bool = False
     watch: StreamWatch | None = None
@@ -77,7 +79,7 @@ class Opened:
     def won(self) -> bool:
         """Whether this answer may go to the client: an answer, a client's own fault, or a stream that has begun well."""
         judgement = self.attempt.judgement
-        return judgement is None or judgement.verdict in (Verdict.ANSWER, Verdict.CLIENT_FAULT)
+        return judgement is None or judgement.verdict in WON
 
     def close(self) -> None:
         """Give the connection and the seat back. Idempotent, never waits: safe after a cancel at any point."""
@@ -157,10 +159,17 @@ class Attempter:
         bound(answer, call, self._clock)
         outcome.status = opened.status = answer.status
         opened.headers = answer.headers
-        outcome.content_type, outcome.retry_after, encoded = _facts_of(answer.headers)
+        fields = opened.fields = dict(answer.headers)
+        outcome.content_type, outcome.retry_after, encoded = _facts_of(fields)
         outcome.streamed = answer.status < 300 and outcome.content_type.startswith("text/event-stream")
         if not outcome.streamed:
-            await self._gather(call, opened, outcome, answer)
+            if answer.ended:  # as usual: the whole answer came with its head
+                opened.whole = outcome.finished = True
+                outcome.excerpt = piece = answer.take()
+                if piece:
+                    opened.pieces.append(piece)
+            else:
+                await self._gather(call, opened, outcome, answer)
         elif encoded:  # nobody can look into it (B95): its first bytes are the commit, its proper end is a good one
             opened.pieces.append(await answer.read())
             opened.whole = not opened.pieces[0]
@@ -241,17 +250,12 @@ def failed(error: WireError, call: Call, clock: Callable[[], float]) -> Failure:
     return Failure.DEADLINE if error.failure in WAITS and clock() > call.deadline - NEARLY else error.failure
 
 
-def _facts_of(headers: list[Header]) -> tuple[str, float | None, bool]:
+def _facts_of(fields: Mapping[bytes, bytes]) -> tuple[str, float | None, bool]:
     """Content type in lower case, Retry-After in seconds, and whether the body is compressed."""
-    content_type, retry_after, encoded = "", None, False
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1").lower()
-        elif name == b"retry-after" and value.strip().isdigit():
-            retry_after = float(value)
-        elif name == b"content-encoding":
-            encoded = value.strip().lower() != b"identity"
-    return content_type, retry_after, encoded
+    wait = fields.get(b"retry-after", b"").strip()
+    encoded = b"content-encoding" in fields and fields[b"content-encoding"].strip().lower() != b"identity"
+    content_type = fields.get(b"content-type", b"").decode("latin-1").lower()
+    return content_type, float(wait) if wait.isdigit() else None, encoded
 
 
 def _body_for(call: Call, candidate: Candidate) -> bytes:

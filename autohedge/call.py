@@ -68,14 +68,21 @@ class Out:
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
         """Send a piece; waits while the client reads slower than the engine writes."""
+        self._note(data)
+        self.ended = not more
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        """Head and body of a plain answer."""
+        self.started = self.ended = True
+        self.status = status
+        self._note(body)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _note(self, data: bytes) -> None:
         self.sent += len(data)
         if self.count:
             self.chars += len(data.decode("utf-8", "ignore"))
         if self.keep > len(self.kept):
             self.kept += data[: self.keep - len(self.kept)]
-        self.ended = not more
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
-
-    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        await self.start(status, headers)
-        await self.write(body, more=False)

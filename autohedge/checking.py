@@ -24,6 +24,9 @@ from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusa
 from autohedge.tools import Tools
 
 NO_FALLBACK = b"x-autohedge-no-fallback"
+COUNTABLE = (
+    2 << 20
+)  # bytes of body; no engine counts more in the time it gets, and writing it down would hold up everybody
 
 
 @dataclass(slots=True)
@@ -78,17 +81,24 @@ class Checker:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
-    async def __call__(self, call: Call, reading: Reading | Examined, snapshot: Snapshot, route: Route) -> Checked:
+    def plainly(self, call: Call, reading: Reading | Examined, snapshot: Snapshot, route: Route) -> Checked | None:
+        """The check of nearly every request: nothing against it, and surely room for it. None: look closely."""
+        tools = self._tools
+        rungs = tools.chains.of(route.model)
+        if not tools.settings.validation.mode:
+            return Checked(snapshot, route, self._wanted(call, rungs), _nothing)
+        if rungs or not plainly_fits(reading.ask, route, _size(call, reading.ask)):
+            return None
+        for kind in route.kinds:
+            if reading.findings(kind):
+                return None
+        return Checked(snapshot, route, rungs, _nothing)
+
+    async def closely(self, call: Call, reading: Reading | Examined, snapshot: Snapshot, route: Route) -> Checked:
         """Raises BadRequest with every finding when neither the model's backends nor its chain can serve the request."""
         tools, ask = self._tools, reading.ask
-        rungs = tools.chains.of(route.model)
-        if rungs and any(name == NO_FALLBACK and value != b"0" for name, value in call.headers):
-            rungs = ()
-        size = len(call.body) if not call.encoding else ask.text_bytes
-        if not tools.settings.validation.mode:
-            return Checked(snapshot, route, rungs, _nothing)
-        if not rungs and plainly_fits(ask, route, size) and not any(map(reading.findings, route.kinds)):
-            return Checked(snapshot, route, rungs, _nothing)
+        rungs = self._wanted(call, tools.chains.of(route.model))
+        size = _size(call, ask)
         tokens = await self._counts([*route.candidates, *_offered(rungs, route, snapshot)], ask, size)
         now = tools.wall()
         fit = check(ask, reading.findings, route.candidates, tokens, now)
@@ -104,9 +114,15 @@ class Checker:
             raise refused
         return Checked(snapshot, replace(route, candidates=fit.usable), rungs, against, refused)
 
+    def _wanted(self, call: Call, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+        refused = rungs and any(name == NO_FALLBACK and value != b"0" for name, value in call.headers)
+        return () if refused else rungs
+
     async def _counts(self, candidates: Iterable[Candidate], ask: Ask, size: int) -> Mapping[str, int]:
         """The engines' own counts of the prompt by backend, asked only where bytes prove nothing."""
         tokens: dict[str, int] = {}
+        if size > COUNTABLE:
+            return NOTHING
         for candidate in candidates:
             if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
                 counted = await self._tools.learner.count(candidate, ask)
@@ -119,6 +135,10 @@ class Checker:
         for detail in problem.details:
             self._tools.meters.reject(detail.code, detail.param, call.asked)
         return problem
+
+
+def _size(call: Call, ask: Ask) -> int:
+    return ask.text_bytes if call.encoding else len(call.body)
 
 
 def _nothing(_candidate: Candidate) -> str:

@@ -3,8 +3,10 @@
 Rules
 - Nearly all bodies are read on the spot: a task switch costs more than a 1 KB parse.
 - A body whose structure would hold the interpreter for more than `PATIENCE` seconds, or that must be decompressed first
-  and is large, goes to one helper process, started when the first such body comes.
-- A helper that died is replaced once per body; the body is then read here, late but served.
+  and is large, goes to one helper process. It is started when the first such body comes, by a thread: that takes a tenth of
+  a second.
+- A helper that died is replaced, once per body. A body over which two of them died is refused: this process is not to be
+  the third.
 
 It must not know: what the findings mean.
 """
@@ -14,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 
 from autohedge.call import Call
+from autohedge.core.problems import InternalError
 from autohedge.core.types import Kind
 from autohedge.payloads.reading import Bounds, Examined, Reading, cost, examine, examine_all
 
@@ -32,22 +35,30 @@ class Examiner:
         self._kinds = kinds
         self._helper: ProcessPoolExecutor | None = None
 
-    async def read(self, call: Call) -> Reading | Examined:
-        """Bytes to what the checks need; raises Problem for a body that nobody could read."""
+    def here(self, call: Call) -> Reading | None:
+        """Bytes to what the checks need, on the spot; None when that would take too long. Raises Problem for a body that
+        nobody could read.
+        """
         raw = call.body
         if cost(raw) > PATIENCE or (call.encoding and len(raw) > COMPRESSED_HERE):
-            return await self._elsewhere(call)
+            return None
         return examine(call.door, raw, call.encoding, self._bounds)
 
-    async def _elsewhere(self, call: Call) -> Reading | Examined:
-        if self._helper is None:
-            self._helper = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-        job = (call.door, call.body, call.encoding, self._bounds, self._kinds())
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._helper, examine_all, *job)
-        except BrokenExecutor:
-            self.close()
-            return examine(call.door, call.body, call.encoding, self._bounds)
+    async def elsewhere(self, call: Call) -> Examined:
+        """The same in the helper process. Raises InternalError when it died over this body, twice."""
+        for _ in range(2):
+            helper = self._helper
+            if helper is None:
+                helper = self._helper = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            try:
+                return await asyncio.wrap_future(await asyncio.to_thread(self._handed, helper, call))
+            except BrokenExecutor:
+                if self._helper is helper:
+                    self.close()
+        raise InternalError("the body could not be examined: the process that reads large bodies ended over it")
+
+    def _handed(self, helper: ProcessPoolExecutor, call: Call) -> Future[Examined]:
+        return helper.submit(examine_all, call.door, call.body, call.encoding, self._bounds, self._kinds())
 
     def close(self) -> None:
         if self._helper is not None:

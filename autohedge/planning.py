@@ -33,14 +33,16 @@ class Planner:
         self._tools = tools
         self._choice = Choice(tools.health)
 
-    async def __call__(self, call: Call, checked: Checked) -> Iterator[Admitted]:
+    def plainly(self, checked: Checked) -> Iterator[Admitted] | None:
+        """The obvious first choice, and the whole plan only if that fails. None: there is no obvious one."""
+        first = self._choice.first(checked.route.candidates, self._tools.clock(), self._passed_over)
+        return None if first is None else self._rest(first, checked)
+
+    async def closely(self, call: Call, checked: Checked) -> Iterator[Admitted]:
         """Candidates in the order of trying, admitted one by one. Raises Unavailable (queue_full) when no seat came free, and
         what `checked.refused` says when no rung can take what the model's own backends refuse.
         """
         tools = self._tools
-        first = self._choice.first(checked.route.candidates, tools.clock(), self._passed_over)
-        if first is not None:
-            return self._rest(first, checked)
         patience = tools.clock() + min(tools.settings.queue.wait, call.deadline - tools.clock())
         while True:
             full: list[Candidate] = []

@@ -41,12 +41,13 @@ class Relay:
         tools = self.tools
         won: Opened | None = None
         try:
-            reading = await tools.examiner.read(call)  # read
+            reading = tools.examiner.here(call) or await tools.examiner.elsewhere(call)  # read
             snapshot = tools.registry.snapshot  # look
             route = route_of(call, reading.ask, snapshot, tools)
-            checked = await self._check(call, reading, snapshot, route)  # check
+            asked = (call, reading, snapshot, route)
+            checked = self._check.plainly(*asked) or await self._check.closely(*asked)  # check
             tools.retries.primary(call.started)
-            plan = await self._plan(call, checked)  # plan
+            plan = self._plan.plainly(checked) or await self._plan.closely(call, checked)  # plan
             tried = await race(call, plan, tools.attempter, tools.settings.failover.attempts, self._may_retry)  # race
             won = _winner(call, tried)
             await self._commit(call, won, out)  # commit, stream

@@ -48,7 +48,7 @@ def attempt(
 
 
 def opened(one: Attempt, *headers: Header, status: int = 200) -> Opened:
-    return Opened(one, lambda _replica: None, status=status, headers=list(headers))
+    return Opened(one, lambda _replica: None, status=status, headers=list(headers), fields=dict(headers))
 
 
 def test_the_engine_s_headers_and_ours() -> None:

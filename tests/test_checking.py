@@ -23,7 +23,9 @@ LONG = [{"role": "user", "content": "x" * 5000}]
 def checked(desk: Desk, raw: bytes, **fields: Any) -> Checked:
     one, read = call(raw, **fields), reading(raw)
     route = route_of(one, read.ask, desk.snapshot, desk.tools)
-    made: Checked = run(Checker(desk.tools)(one, read, desk.snapshot, route))
+    checker = Checker(desk.tools)
+    plain = checker.plainly(one, read, desk.snapshot, route)
+    made: Checked = plain or run(checker.closely(one, read, desk.snapshot, route))
     return made
 
 

@@ -28,7 +28,8 @@ def ready(desk: Desk, name: str = "m", **fields: Any) -> Checked:
 
 
 def plan(desk: Desk, checked: Checked) -> list[str]:
-    admitted = run(Planner(desk.tools)(call(asked="m"), checked))
+    planner = Planner(desk.tools)
+    admitted = planner.plainly(checked) or run(planner.closely(call(asked="m"), checked))
     return [one.candidate.replica.id for one in admitted]
 
 
@@ -68,7 +69,7 @@ def test_with_nowhere_else_to_go_a_closed_door_is_knocked_at_once_a_second() -> 
     planner = Planner(desk.tools)
 
     def tried() -> int:
-        return len(list(run(planner(call(asked="m"), ready(desk)))))
+        return len(list(run(planner.closely(call(asked="m"), ready(desk)))))
 
     assert [tried(), tried(), tried()] == [1, 1, 0]
     desk.now += 1.0
@@ -126,7 +127,7 @@ def test_all_at_their_cap_waits_for_a_seat() -> None:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(free())
-            admitted = await Planner(desk.tools)(call(asked="m"), ready(desk))
+            admitted = await Planner(desk.tools).closely(call(asked="m"), ready(desk))
         return [one.candidate.replica.id for one in admitted]
 
     assert run(main()) == ["pair@two:1"]

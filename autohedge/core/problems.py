@@ -65,7 +65,11 @@ class Detail:
 
     def shown(self) -> dict[str, Any]:
         """The finding as JSON, without the empty fields."""
-        return {key: value for key, value in asdict(self).items() if value is not None or key in {"param", "code", "message"}}
+        return {
+            key: value
+            for key, value in asdict(self).items()
+            if value is not None or key in {"param", "code", "message"}
+        }
 
 
 class Problem(Exception):

@@ -157,9 +157,6 @@ class BackendSpec:
     params: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # azure: deployment, api_version
 
 
-# --- what a source says (one look is a sweep) -------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A complete look: these backends exist, and no others. `notes` tell what was ignored and why."""
@@ -197,9 +194,6 @@ class Vanished:
 DiscoveryEvent = Appeared | Changed | Vanished
 
 
-# --- what asking an engine teaches ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class LearnedModel:
     """One model that a replica says it serves. `id` is the name to send; `names` are all names it answers to."""
@@ -219,9 +213,6 @@ class Lesson:
     at: float = 0.0
     failed: str = ""
     slots: int | None = None  # requests the engine works on at once, where it says so
-
-
-# --- the picture that a request holds ---------------------------------------------------------------------------------
 
 
 class Seat:
@@ -303,9 +294,6 @@ class Snapshot:
     sources: Mapping[str, SourceView] = field(default_factory=lambda: NOTHING)
 
 
-# --- what happens to an attempt ---------------------------------------------------------------------------------------
-
-
 class Failure(StrEnum):
     """How the transport failed; the only vocabulary that leaves the wire room."""
 
@@ -368,7 +356,9 @@ class Judgement:
     status: int = 0  # the status a caller should see when it differs from the engine's (200 with an error inside)
     retry_after: float | None = None
     certain: bool = False  # the engine's own obituary: opens a breaker at once
-    teaches: Mapping[str, int] = field(default_factory=lambda: NOTHING)  # limits named by an error text: context, max_output
+    teaches: Mapping[str, int] = field(
+        default_factory=lambda: NOTHING
+    )  # limits named by an error text: context, max_output
 
 
 @dataclass(slots=True)
@@ -383,9 +373,6 @@ class Attempt:
     ended: float | None = None
     outcome: Outcome | None = None
     judgement: Judgement | None = None
-
-
-# --- what a client asked ----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

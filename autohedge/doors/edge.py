@@ -29,7 +29,7 @@ from autohedge.doors.access_log import AccessLog, Line
 from autohedge.doors.envelope import ENVELOPES, openai, rendered
 from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
-from autohedge.wire.heads import end_to_end
+from autohedge.wire.heads import HOP_BY_HOP, end_to_end
 from autohedge.wire.server import AbortResponse
 
 Scope = MutableMapping[str, Any]
@@ -38,7 +38,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOGGER = logging.getLogger("autohedge.edge")
 # Not handed on: the upstream has its own Host and framing, and the expectation was answered here.
-OWN = frozenset({b"host", b"content-length", b"expect", b"api-key"})
+OWN = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"api-key"}
 ID_LIMIT = 200
 
 
@@ -72,8 +72,14 @@ class Edge:
             if scope["method"] != "POST":
                 raise MethodNotAllowed(f"{entry.target} takes POST", headers=[(b"allow", b"POST")])
             call = self._admit(entry, scope, fields, request_id, started)
-            length = int(fields.get(b"content-length", b"0"))
-            call.body = body = await _read(receive, length, tools.settings.server.max_body_bytes)
+            limit = tools.settings.server.max_body_bytes
+            if int(fields.get(b"content-length", b"0")) > limit:
+                raise _too_large(limit)
+            message = await receive()
+            body = message["body"] if not message.get("more_body") else await _rest(message, receive, limit)
+            if len(body) > limit:
+                raise _too_large(limit)
+            call.body = body
             await self.relay.serve(call, out)
         except Problem as problem:
             code = problem.code
@@ -111,7 +117,7 @@ class Edge:
         encoding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
         if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
             raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
-        forwarded = [pair for pair in end_to_end(headers) if pair[0] not in OWN]
+        forwarded = end_to_end(headers, fields, OWN)
         if bearer is not None:
             _check_bearer(bearer)
         elif key:
@@ -177,27 +183,15 @@ class Edge:
                 self.log.write(line, out, None)
 
 
-async def _read(receive: Receive, length: int, limit: int) -> bytes:
-    """The whole request body; raises TooLarge at the first byte over `limit`, before reading when the length says so."""
-    if length > limit:
-        raise _too_large(limit)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > limit:
-            raise _too_large(limit)
-        return body
-    pieces, size = [body], len(body)
-    while message.get("more_body"):
-        if size > limit:
-            raise _too_large(limit)
+async def _rest(message: MutableMapping[str, Any], receive: Receive, limit: int) -> bytes:
+    """A body that comes in pieces, from its first `message` on; no further than to the first byte over `limit`."""
+    pieces, size = [message["body"]], len(message["body"])
+    while message.get("more_body") and size <= limit:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise asyncio.CancelledError
         pieces.append(message["body"])
         size += len(message["body"])
-    if size > limit:
-        raise _too_large(limit)
     return b"".join(pieces)
 
 

@@ -34,7 +34,7 @@ class Standing:
 
 def status_app(tools: Tools, standing: Standing, scrape: Callable[[], bytes], new_id: Callable[[], bytes]) -> FastAPI:
     """The management app. `scrape` makes the text of /metrics."""
-    app = FastAPI(title="AutoHedge", version=standing.version, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _add_health(app, tools, standing)
     _add_models(app, tools)
 

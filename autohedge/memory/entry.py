@@ -6,8 +6,8 @@ It must not know: who asks, pools, when anything happens.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from autohedge.core.types import Candidate
@@ -35,6 +35,32 @@ class Opening:
     hard: bool
     level: int
 
+    def told(self, wall: float) -> dict[str, Any]:
+        """The opening as JSON keeps it. `wall` is epoch seconds; the time that is left becomes its end."""
+        shown = asdict(self)
+        del shown["left"]
+        return {**shown, "until": wall + self.left}
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any], wall: float) -> Opening | None:
+        """The opening that was told so, None when it is over or something else."""
+        try:
+            left = float(value["until"]) - wall
+            return (
+                cls(
+                    str(value["replica"]),
+                    str(value["model"]),
+                    left,
+                    str(value["reason"]),
+                    hard=bool(value["hard"]),
+                    level=int(value["level"]),
+                )
+                if left > 0
+                else None
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -54,12 +80,13 @@ class Rules:
 class Entry:
     """One (replica, model). `live` holds the times of its latest live answers, `used` the time of its latest admission."""
 
-    __slots__ = ("breaker", "candidate", "live", "pressed_at", "probe", "probed_at", "spared", "used")
+    __slots__ = ("breaker", "candidate", "live", "made", "pressed_at", "probe", "probed_at", "spared", "used")
 
-    def __init__(self, candidate: Candidate, breaker: Breaker) -> None:
+    def __init__(self, candidate: Candidate, breaker: Breaker, now: float = 0.0) -> None:
         self.candidate = candidate
         self.breaker = breaker
         self.live: deque[float] = deque(maxlen=RECENT)
+        self.made = now
         self.used = NEVER
         self.pressed_at = NEVER  # since when probes go unanswered while live requests run
         self.probe: Probed | None = None

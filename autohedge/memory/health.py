@@ -33,6 +33,7 @@ from autohedge.rules.standing import ALIVE, Admission, State, Tier, Transition, 
 __all__ = ["Entry", "Health", "Opening", "Rules"]
 
 WISHES = 1000  # kept at most; the oldest goes first
+UNLISTED = 600.0  # seconds that a pair is kept which no lesson lists
 GOOD = ALIVE | {Verdict.ANSWER}
 OUT = frozenset({State.OPEN, State.HALF_OPEN})
 
@@ -82,7 +83,7 @@ class Health:
         """Take the verdict of one attempt."""
         judgement = attempt.judgement
         assert judgement is not None
-        entry = self._find(attempt.candidate.replica.id, attempt.candidate.served)
+        entry = self.find(attempt.candidate.replica.id, attempt.candidate.served)
         if entry is None:
             return
         breaker = entry.breaker
@@ -104,28 +105,47 @@ class Health:
         }
         return len(good)
 
+    def entry(self, candidate: Candidate, now: float) -> Entry:
+        """What is known of one pair; made when it is new."""
+        models = self._entries.get(candidate.replica.id)
+        if models is None:
+            models = self._entries[candidate.replica.id] = {}
+        entry = models.get(candidate.served)
+        if entry is None:
+            entry = models[candidate.served] = self._made(candidate, now)
+        return entry
+
+    def find(self, replica: str, model: str) -> Entry | None:
+        """What is known of one pair, None when it is not known or forgotten."""
+        models = self._entries.get(replica)
+        return models.get(model) if models is not None else None
+
     # --- the world changes --------------------------------------------------------------------------------------------
 
     def keep_only(self, replicas: Iterable[str]) -> None:
         """Forget the breakers of replicas that are gone."""
         known = set(replicas)
         for name in [name for name in self._entries if name not in known]:
-            for model, entry in self._entries.pop(name).items():
-                self._pools[model].remove(entry)
-                if not self._pools[model]:
-                    del self._pools[model]
+            for model in list(self._entries[name]):
+                self._forget(name, model)
         for name in [name for name in self._begun if name not in known]:
             del self._begun[name]
 
     def settle(self, snapshot: Snapshot, now: float) -> None:
-        """Know every pair of the snapshot, so that pools have their size, and take over the openings that waited for them."""
-        for route in snapshot.routes.values():
-            for candidate in route.candidates:
-                self.entry(candidate, now)
+        """Know every pair of the snapshot, so that pools have their size; take over the openings that waited for them; forget
+        models that a replica does not serve any more and that nobody asked for lately.
+        """
+        listed = {(one.replica.id, one.served): one for route in snapshot.routes.values() for one in route.candidates}
+        for candidate in listed.values():
+            self.entry(candidate, now)
+        for entry in list(self._all()):
+            key = (entry.candidate.replica.id, entry.candidate.served)
+            if key not in listed and now - max(entry.used, entry.made) > UNLISTED:
+                self._forget(*key)
         for key, (opening, until) in list(self._pending.items()):
             if until <= now:
                 del self._pending[key]
-            elif self._find(*key) is not None:
+            elif self.find(*key) is not None:
                 del self._pending[key]
                 self.adopt(replace(opening, left=until - now), now)
 
@@ -161,7 +181,7 @@ class Health:
 
     def probed(self, stamp: int, probe: Probed, now: float) -> Probed:
         """Take the result of a probe; `stamp` is that of its lease. Returns it as it was counted."""
-        entry = self._find(probe.replica, probe.model)
+        entry = self.find(probe.replica, probe.model)
         if entry is None:
             return probe
         if probe.silent and pressed(entry, now):
@@ -171,7 +191,7 @@ class Health:
 
     def heard(self, probe: Probed, now: float) -> None:
         """Take the result of another worker's probe; where this replica is out, it is its trial when one is due."""
-        entry = self._find(probe.replica, probe.model)
+        entry = self.find(probe.replica, probe.model)
         if entry is None:
             return
         if probe.via is Via.LIGHT:
@@ -193,9 +213,11 @@ class Health:
             told.append((entry.candidate, one))
         return told
 
-    def spared(self, candidate: Candidate, reason: str, now: float) -> None:
+    def spared(self, candidate: Candidate, reason: str) -> None:
         """Note why a probe that was due was not sent."""
-        self.entry(candidate, now).spared = reason
+        entry = self.find(candidate.replica.id, candidate.served)
+        if entry is not None:
+            entry.spared = reason
 
     def reachable(self, replica: str) -> bool | None:
         """Whether evidence says that something works there: True, False, or None without any."""
@@ -259,7 +281,7 @@ class Health:
 
     def adopt(self, opening: Opening, now: float) -> None:
         """Take over an opening that another worker saw or that a restart forgot; it waits for a pair that is not known yet."""
-        entry = self._find(opening.replica, opening.model)
+        entry = self.find(opening.replica, opening.model)
         until = now + opening.left
         if entry is None:
             self._pending[opening.replica, opening.model] = (opening, until)
@@ -279,22 +301,12 @@ class Health:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def entry(self, candidate: Candidate, now: float) -> Entry:
-        """What is known of one pair; made when it is new."""
-        models = self._entries.get(candidate.replica.id)
-        if models is None:
-            models = self._entries[candidate.replica.id] = {}
-        entry = models.get(candidate.served)
-        if entry is None:
-            entry = models[candidate.served] = self._made(candidate, now)
-        return entry
-
     def _made(self, candidate: Candidate, now: float) -> Entry:
         rules = self._rules
         probed = rules.options.probed and rules.probed(candidate)
         judge = rules.judge() if probed else rules.unprobed_judge()
         breaker = Breaker(judge, rules.options if probed else rules.unprobed, now)
-        entry = Entry(candidate, breaker)
+        entry = Entry(candidate, breaker, now)
         pool = self._pools.setdefault(candidate.served, [])
         pool.append(entry)
         if not judge.heals:  # eidex holds nobody back
@@ -314,9 +326,13 @@ class Health:
 
         return guard
 
-    def _find(self, replica: str, model: str) -> Entry | None:
-        models = self._entries.get(replica)
-        return models.get(model) if models is not None else None
+    def _forget(self, replica: str, model: str) -> None:
+        entry = self._entries[replica].pop(model)
+        if not self._entries[replica]:
+            del self._entries[replica]
+        self._pools[model].remove(entry)
+        if not self._pools[model]:
+            del self._pools[model]
 
     def _all(self) -> Iterator[Entry]:
         for models in self._entries.values():

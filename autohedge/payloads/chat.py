@@ -187,7 +187,12 @@ class Cpp(CppSampling):
     logprobs: NotRequired[s.CppFlagOrNumber]
     echo: NotRequired[s.CppFlag]
     tools: NotRequired[list[talk.CppTool] | None]
-    reasoning_format: NotRequired[s.TextSet]
+    reasoning_format: NotRequired[  # any other word is a 500 there, and Groq's clients send "hidden" and "parsed"
+        Annotated[
+            Literal["none", "auto", "deepseek", "deepseek-legacy"],
+            s.Expect('"none", "auto", "deepseek" or "deepseek-legacy"'),
+        ]
+    ]
 
 
 class Ollama(TypedDict):

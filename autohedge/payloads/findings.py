@@ -103,6 +103,7 @@ class Rules:
     always: tuple[Check, ...]
     odd: tuple[Check, ...]
     by_field: tuple[tuple[str, Check], ...]
+    triggers: frozenset[str]  # the fields of `by_field`
 
 
 @cache
@@ -110,12 +111,14 @@ def rules_of(door: Door, kind: Kind) -> Rules:
     """The rules of a kind, built once; those that are common to all where it has none of its own."""
     common, by_kind = MODELS[door]
     checks = CHECKS.get((door, kind), COMMON.get(door, ()))
+    by_field = tuple((trigger, check) for trigger, check in checks if trigger not in {ALWAYS, ODD})
     return Rules(
         kind,
         TypeAdapter(by_kind.get(kind, common)).validator.validate_python,
         tuple(check for trigger, check in checks if trigger == ALWAYS),
         tuple(check for trigger, check in checks if trigger == ODD),
-        tuple((trigger, check) for trigger, check in checks if trigger not in {ALWAYS, ODD}),
+        by_field,
+        frozenset(trigger for trigger, _ in by_field),
     )
 
 
@@ -136,9 +139,10 @@ def against(rules: Rules, parsed: Parsed, notes: Notes, schema_depth: int) -> tu
     if notes.hollow or notes.wordy or notes.parts:
         for check in rules.odd:
             found += islice(check(obj, notes), MOST)
-    for field, check in rules.by_field:
-        if field in obj:
-            found += islice(check(obj, notes), MOST)
+    if not rules.triggers.isdisjoint(obj):
+        for field, check in rules.by_field:
+            if field in obj:
+                found += islice(check(obj, notes), MOST)
     return _once(found) if found else ()
 
 
@@ -252,12 +256,22 @@ def _word(error: ErrorDetails) -> str:
     return WORDS.get(error["type"], error["msg"])
 
 
+# llama.cpp reads one of several names for the same thing, the first that is set
+SHADOWS: dict[str | int, tuple[str, ...]] = {
+    "max_tokens": ("n_predict", "max_completion_tokens"),
+    "max_completion_tokens": ("n_predict",),
+    "n": ("n_cmpl",),
+}
+
+
 def _unread(steps: Steps, obj: dict[str, Any], kind: Kind) -> bool:
-    """Whether an engine does not read this key in a message of this role, and so cannot mind what it holds.
+    """Whether an engine does not read this field, and so cannot mind what it holds.
 
     SGLang reads only role and content of a user; vLLM reads tool_calls of an assistant, tool_call_id of a tool, and no
     name of a tool. llama.cpp, Ollama and TGI read one kind of message only.
     """
+    if kind is Kind.LLAMACPP and len(steps) == 1:
+        return any(obj.get(name) is not None for name in SHADOWS.get(steps[0], ()))
     if len(steps) < 3 or steps[0] != "messages" or kind in {Kind.LLAMACPP, Kind.OLLAMA, Kind.TGI}:
         return False
     role = obj["messages"][steps[1]].get("role")

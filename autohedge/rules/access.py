@@ -19,7 +19,7 @@ from math import ceil
 
 from autohedge.settings.people import HASHED
 
-SLACK = 1e-9  # seconds that rounding may cost a caller who waited exactly as long as it was told
+SLACK = 1e-6  # seconds that rounding may take from a caller who waited exactly as long as it was told
 
 
 def digest_of(configured: str) -> bytes:
@@ -46,7 +46,7 @@ def which(digest: bytes, known: Iterable[bytes]) -> int | None:
 class Bucket:
     """`rate` is requests per second and positive; `burst` is requests at once, 0 for as many as one second of rate."""
 
-    __slots__ = ("_ahead", "_gap", "_full_at", "burst", "rate")
+    __slots__ = ("_ahead", "_full_at", "_gap", "burst", "rate")
 
     def __init__(self, rate: float, burst: int = 0) -> None:
         self.rate = rate

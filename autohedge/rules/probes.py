@@ -16,8 +16,9 @@ It must not know: sockets, how a reply is judged, breakers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from urllib.parse import quote
 
@@ -29,7 +30,7 @@ from autohedge.rules.standing import Via
 # In this order, where the engine says nothing. Images, audio and the rest have no smallest form.
 DOORS = (Door.CHAT, Door.EMBEDDINGS, Door.COMPLETIONS, Door.SYSTEMONE, Door.RERANK)
 ENOUGH, RECENT, RECENTLY = 3, 5, 30.0  # live answers within one interval, or within that many seconds
-EACH = 1.0  # seconds for each model of a replica when it is calm
+EACH = 1.0  # seconds for each further model of a replica when it is calm
 
 
 class Pace(StrEnum):
@@ -65,13 +66,36 @@ class Probed:
     took: float = 0.0
 
 
+def to_text(probe: Probed) -> str:
+    """The probe as one worker tells it to the others."""
+    return json.dumps(asdict(probe))
+
+
+def from_text(text: str) -> Probed | None:
+    """The probe that was told so, None when it is something else."""
+    try:
+        said = json.loads(text)
+        return Probed(
+            str(said["replica"]),
+            str(said["model"]),
+            Via(said["via"]),
+            Verdict(said["verdict"]),
+            str(said["reason"]),
+            certain=bool(said["certain"]),
+            silent=bool(said["silent"]),
+            took=float(said["took"]),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
 def pause(cadence: Cadence, pace: Pace, draw: float, models: int = 1) -> float:
     """Seconds from the beginning of one probe to the next. `models`: how many are probed on the same replica."""
     base = {
-        Pace.CALM: max(cadence.interval, models * EACH),
+        Pace.CALM: max(cadence.interval, (models - 1) * EACH),
         Pace.DOUBTFUL: min(cadence.doubtful, cadence.interval),
         Pace.LOOK: min(cadence.look, cadence.interval),
     }[pace]

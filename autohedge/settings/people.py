@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, GetPydanticSchema, model_validator
 from pydantic_core import core_schema
 
-from autohedge.core.types import Secret
-from autohedge.settings.addresses import parse_endpoint, split_port
+from autohedge.core.types import Address, Secret
+from autohedge.settings.addresses import parse_address, parse_endpoint, split_port
 from autohedge.settings.durations import Duration
 from autohedge.settings.health import _one_of as one_of
 from autohedge.settings.scalars import AtLeastOne, Credential, Flag, Many, NotNegative, Number, PositiveDuration, told
@@ -66,6 +67,14 @@ def _host(text: str) -> str:
     return host
 
 
+def place_of(url: str) -> tuple[Address, str]:
+    """Where a URL of these settings is asked, and its path with the query."""
+    parts = urlsplit(url)
+    return parse_address(f"{parts.scheme}://{parts.netloc}"), (parts.path or "/") + (
+        f"?{parts.query}" if parts.query else ""
+    )
+
+
 Token = Annotated[Credential, AfterValidator(_token)]
 ServiceName = Annotated[str, AfterValidator(_service_name)]
 Endpoint = Annotated[str, AfterValidator(parse_endpoint)]
@@ -99,6 +108,7 @@ class Auth(Section):
     services: Mapping[ServiceName, Service] = Field(default={}, description="services: callers by name.")
     verify_url: Endpoint | None = Field(
         default=None,
+        repr=False,
         description="services: a URL that is asked, at most once a minute per token, whether it still accepts the token; "
         "it gets X-Service-ID and Authorization and answers 2xx, 401 or 403.",
     )
@@ -159,7 +169,9 @@ class Mail(Section):
 class Webhook(Section):
     """A URL that takes alerts by POST."""
 
-    url: SecretUrl | None = Field(default=None, description="Where alerts are posted; kept secret, its path often is one.")
+    url: SecretUrl | None = Field(
+        default=None, description="Where alerts are posted; kept secret, its path often is one."
+    )
     format: Format = Field(default="json", description="json (all fields) or slack (one text).")
 
 

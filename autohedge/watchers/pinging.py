@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from autohedge.core.types import Candidate, Judgement, Verdict
+from autohedge.core.types import Candidate, Verdict
 from autohedge.providers import DIALECTS
 from autohedge.providers.base import Question
 from autohedge.rules.probe_verdicts import AGAINST, judged_light
@@ -109,24 +109,19 @@ class Pinger:
     async def _take(self, candidate: Candidate, path: str) -> None:
         """One ping, judged and told. Nothing but a cancel leaves here."""
         loop = asyncio.get_running_loop()
+        replica, rounds, means = candidate.replica, self._round, self._means
         started = loop.time()
         try:
-            reply = await self._means.ask(
-                candidate.replica.address, Question(path), headers_for(candidate), self._round.timeout
-            )
-            judgement = judged_light(reply)
-        except Exception as error:
-            LOGGER.exception("replica %s could not be pinged", candidate.replica.id)
-            judgement = Judgement(Verdict.ABANDONED, f"a fault of AutoHedge itself: {type(error).__name__}")
+            reply = await means.ask(replica.address, Question(path), headers_for(candidate), rounds.timeout)
+            now = loop.time()
+            judgement = means.fair(judged_light(reply), started, now)
+            sick = rounds.decides and judgement.verdict in AGAINST
+            verdict = Verdict.SICK if sick else judgement.verdict
+            probe = Probed(replica.id, "", rounds.via, verdict, judgement.reason, took=now - started)
+            for pair, counted in means.health.pinged(probe, now):
+                means.hooks.publish(pair, counted)
+        except Exception:
+            LOGGER.exception("replica %s could not be pinged", replica.id)
         finally:
-            self._busy.discard(candidate.replica.id)
+            self._busy.discard(replica.id)
             self._woken.set()
-        now = loop.time()
-        judgement = self._means.fair(judgement, started, now)
-        if self._round.decides and judgement.verdict in AGAINST:
-            judgement = replace(judgement, verdict=Verdict.SICK)
-        probe = Probed(
-            candidate.replica.id, "", self._round.via, judgement.verdict, judgement.reason, took=now - started
-        )
-        for pair, counted in self._means.health.pinged(probe, now):
-            self._means.hooks.publish(pair, counted)

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autohedge.core.types import Candidate, Door, Judgement, Kind, Replica, Verdict
+from autohedge.core.types import Candidate, Door, Kind, Replica, Verdict
 from autohedge.providers import DIALECTS
 from autohedge.rules.probe_verdicts import EXACT, Expected
 from autohedge.rules.probes import Cadence, Pace, Probed, doors_of, patience, pause, proven
@@ -62,7 +62,7 @@ class _Turn:
         self.unsuitable = unsuitable
         self.silent = probe.silent
         if unsuitable:
-            self.door = (self.door + 1) % len(self.doors)
+            self.door = (self.door + 1) % max(1, len(self.doors))
             self.kept = 0
         elif probe.verdict is Verdict.ANSWER:
             self.took = probe.took
@@ -91,7 +91,7 @@ class _Sent:
     turn: _Turn
     stamp: int
     started: float
-    limit: float
+    wanted: Wanted
     seated: bool
     place: _Place
 
@@ -195,14 +195,14 @@ class Prober:
                 why, due = admission.why, min(due, max(breaker.retry_at, now))
         if why:
             turn.due = max(due, now + HOLD / 2)
-            health.spared(candidate, why, now)
+            health.spared(candidate, why)
             return None
         quick = turn.silent and breaker.state is State.CLOSED  # a trial gets all its time
         seated = replica.seat.cap is not None
         replica.seat.in_flight += seated
         self._busy.add(replica.id)
         limit = patience(cadence, silent=quick, took=turn.took)
-        return _Sent(turn, admission.stamp, now, limit, seated, _Place(self._held_more))
+        return _Sent(turn, admission.stamp, now, self._wanted(turn, limit, now), seated, _Place(self._held_more))
 
     def _unaskable(self, turn: _Turn) -> str:
         """Why a probe of this pair would be wrong at the moment, or ""."""
@@ -232,15 +232,19 @@ class Prober:
         replica = sent.turn.candidate.replica
         timer = loop.call_later(HOLD, sent.place.leave)
         try:
-            heard = await infer(self._means.ask, sent.turn.candidate, self._wanted(sent))
+            try:
+                heard = await infer(self._means.ask, sent.turn.candidate, sent.wanted)
+            finally:
+                timer.cancel()
+                sent.place.leave()
+                self._give_back(replica, seated=sent.seated)
+            self._tell(sent, heard, loop.time())
         except Exception as error:
             LOGGER.exception("a probe of replica %s could not be made", replica.id)
-            heard = Heard(Judgement(Verdict.ABANDONED, f"a fault of AutoHedge itself: {type(error).__name__}"))
-        finally:
-            timer.cancel()
-            sent.place.leave()
-            self._give_back(replica, seated=sent.seated)
-        self._tell(sent, heard, loop.time())
+            reason = f"a fault of AutoHedge itself: {type(error).__name__}"
+            lost = Probed(replica.id, sent.turn.candidate.served, Via.DEEP, Verdict.ABANDONED, reason)
+            self._means.health.probed(sent.stamp, lost, loop.time())  # gives the lease back
+            sent.turn.due = loop.time() + self.settings.doubtful_interval
 
     def _held_more(self, places: int) -> None:
         self._held += places
@@ -253,10 +257,9 @@ class Prober:
             replica.seat.in_flight -= 1
             self._means.hooks.freed(replica)
 
-    def _wanted(self, sent: _Sent) -> Wanted:
-        turn, settings = sent.turn, self.settings
-        candidate = turn.candidate
-        entry = self._means.health.entry(candidate, sent.started)
+    def _wanted(self, turn: _Turn, limit: float, now: float) -> Wanted:
+        candidate, settings = turn.candidate, self.settings
+        entry = self._means.health.entry(candidate, now)
         calm = entry.breaker.known and entry.breaker.state is State.CLOSED
         lesson = self._means.registry.snapshot.lessons.get(candidate.replica.id)
         names: frozenset[str] = frozenset()
@@ -265,7 +268,7 @@ class Prober:
             names = frozenset(listed | {candidate.served})
         door = turn.doors[turn.door % len(turn.doors)]
         expected = Expected(door, names, settings.degenerate, candidate.backend.key is not None)
-        return Wanted(expected, settings.tokens, sent.limit, unused=calm and sent.started - entry.used > UNUSED)
+        return Wanted(expected, settings.tokens, limit, unused=calm and now - entry.used > UNUSED)
 
     def _tell(self, sent: _Sent, heard: Heard, now: float) -> None:
         """What a verdict changes: health first, then the next turn."""
@@ -285,7 +288,7 @@ class Prober:
             probe = means.health.probed(sent.stamp, probe, now)
             means.hooks.publish(candidate, probe)
         if heard.spared:
-            means.health.spared(candidate, heard.spared, now)
+            means.health.spared(candidate, heard.spared)
         if probe.verdict is Verdict.MISCONFIGURED or (heard.unsuitable and not turn.unsuitable):
             LOGGER.info("probe of %s, model %s: %s", candidate.replica.id, candidate.served, probe.reason)
             means.hooks.poke(candidate.replica.id)
@@ -294,7 +297,10 @@ class Prober:
 
     def _plan_next(self, sent: _Sent, verdict: str, now: float) -> None:
         turn, cadence = sent.turn, self._cadence()
-        breaker = self._means.health.entry(turn.candidate, now).breaker
+        entry = self._means.health.find(turn.candidate.replica.id, turn.candidate.served)
+        if entry is None:
+            return  # the replica vanished meanwhile
+        breaker = entry.breaker
         out = breaker.state is State.OPEN
         untried = turn.unsuitable and turn.door != 0
         restless = breaker.doubtful(now) or verdict in RESTLESS or untried

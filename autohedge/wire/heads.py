@@ -11,7 +11,7 @@ It must not know: which headers carry a secret, or what any of them means to an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 Header = tuple[bytes, bytes]
 
@@ -33,12 +33,17 @@ _NAMING = frozenset((b"connection", b"proxy-connection"))
 _USUAL = frozenset((b"keep-alive", b"close", b"Keep-Alive", b"Close"))  # tokens that name no header
 
 
-def end_to_end(headers: Sequence[Header]) -> list[Header]:
-    """The headers that may travel on: without the hop-by-hop ones and those that `Connection` names.
+def end_to_end(
+    headers: Sequence[Header], fields: Mapping[bytes, bytes], others: frozenset[bytes] = HOP_BY_HOP
+) -> list[Header]:
+    """The headers that may travel on: without the hop-by-hop ones, those that `Connection` names, and `others`.
 
-    Names come in lower case, as both ends of the wire make them. Order and repeats are kept.
+    Names come in lower case, as both ends of the wire make them. Order and repeats are kept. `fields` is `dict(headers)`, which
+    the caller has anyway; `others` includes `HOP_BY_HOP`.
     """
-    kept = [header for header in headers if header[0] not in HOP_BY_HOP]
+    kept = [header for header in headers if header[0] not in others]
+    if b"connection" not in fields and b"proxy-connection" not in fields:
+        return kept
     named: set[bytes] = set()
     for name, value in headers:
         if name in _NAMING and value not in _USUAL:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from autohedge.core.types import Verdict
-from autohedge.memory.entry import PRESSED, TRAILING, Entry, described, keeps_failing, pressed
+from autohedge.memory.entry import PRESSED, TRAILING, Entry, Opening, described, keeps_failing, pressed
 from autohedge.rules.breaker import Breaker
 from autohedge.rules.standing import Via
 from autohedge.rules.window import Window
@@ -51,3 +53,14 @@ def test_a_new_pair_shows_little() -> None:
     assert shown["state"] == "closed"
     assert shown["tier"] == "unknown"
     assert shown.keys().isdisjoint({"probe", "not_probed", "live_answer_s_ago"})
+
+
+def test_an_opening_is_told_with_its_end_and_read_with_what_is_left() -> None:
+    """It is kept in epoch seconds: clocks of loops mean nothing after a restart."""
+    opening = Opening("b@h:1", "m", 12.0, "6/10 succeeded", hard=False, level=2)
+    told = json.loads(json.dumps(opening.told(1000.0)))
+    assert "left" not in told
+    assert Opening.read(told, 1005.0) == Opening("b@h:1", "m", 7.0, "6/10 succeeded", hard=False, level=2)
+    assert Opening.read(told, 1012.0) is None
+    for wrong in ({}, {**told, "until": "soon"}, {**told, "level": None}):
+        assert Opening.read(wrong, 1000.0) is None

@@ -344,6 +344,18 @@ def test_openings_survive_and_are_adopted() -> None:
     assert [moved.new for _, moved in fresh.told] == [State.OPEN]
 
 
+def test_models_that_are_not_served_any_more_are_forgotten() -> None:
+    """An Ollama loses models while its address stays; what a chain still asks for is kept."""
+    ward = pool(others=(candidate("h1", "old"), candidate("h1", "chained")))
+    for minute in range(20):
+        ward.now += 60.0
+        ward.health.admit(candidate("h1", "chained"), ward.now)
+        ward.health.settle(snapshot(ONE), ward.now)
+        assert len(ward.health.describe(ward.now)) == (3 if minute < 9 else 2)
+    assert ward.health.find("b@h1:1", "old") is None
+    assert ward.health.find("b@h1:1", "chained") is not None
+
+
 def test_an_opening_whose_time_is_over_is_forgotten() -> None:
     """The replica is then simply unknown, and probed first."""
     ward = Ward()
@@ -431,7 +443,7 @@ def test_what_the_admin_sees() -> None:
     """State, reason, evidence with ages, the latest probe, and why there is none."""
     ward = pool()
     ward.live(ONE, A)
-    ward.health.spared(ONE, "live traffic proves it", ward.now)
+    ward.health.spared(ONE, "live traffic proves it")
     ward.now += 2.0
     shown: dict[str, Any] = next(one for one in ward.health.describe(ward.now) if one["replica"] == "b@h1:1")
     assert (shown["backend"], shown["model"], shown["state"], shown["tier"]) == ("b", "m", "closed", "good")

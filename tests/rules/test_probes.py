@@ -22,10 +22,24 @@ from autohedge.core.types import (
     Rank,
     Replica,
     Seat,
+    Verdict,
 )
 from autohedge.providers import DIALECTS
 from autohedge.providers.base import Reply
-from autohedge.rules.probes import Cadence, Pace, doors_of, patience, pause, proven, question, resident
+from autohedge.rules.probes import (
+    Cadence,
+    Pace,
+    Probed,
+    doors_of,
+    from_text,
+    patience,
+    pause,
+    proven,
+    question,
+    resident,
+    to_text,
+)
+from autohedge.rules.standing import Via
 
 USUAL = Cadence()
 
@@ -47,7 +61,7 @@ def candidate(
     ("pace", "models", "least", "most"),
     [
         (Pace.CALM, 1, 8.0, 12.0),  # every 10 s +-20 %
-        (Pace.CALM, 25, 20.0, 30.0),  # no more than one a second of a replica with many models
+        (Pace.CALM, 26, 20.0, 30.0),  # no more than one a second of a replica with many models
         (Pace.DOUBTFUL, 25, 2.4, 3.6),
         (Pace.LOOK, 1, 4.0, 6.0),
     ],
@@ -182,3 +196,18 @@ def said(body: Any, status: int = 200) -> Reply:
 def test_what_is_loaded(kind: Kind, reply: Reply, expected: bool | None) -> None:
     """B14: a probe never makes an engine load a model."""
     assert resident(kind, reply, "m") is expected
+
+
+def test_workers_tell_each_other_what_they_saw() -> None:
+    """Any text may come from the store; what is no probe is nothing."""
+    probe = Probed("b@h:1", "m", Via.DEEP, Verdict.SICK, "no choices", certain=True, silent=True, took=1.5)
+    assert from_text(to_text(probe)) == probe
+    for wrong in (
+        "",
+        "[]",
+        "{}",
+        '{"replica": 1}',
+        to_text(probe).replace("sick", "ill"),
+        to_text(probe).replace("1.5", "[]"),
+    ):
+        assert from_text(wrong) is None

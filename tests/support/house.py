@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -114,7 +114,8 @@ class Edge:
     house: House
     url: str
     client: httpx.AsyncClient
-    engines: Mapping[str, SampleEngine] = field(default_factory=dict)
+    engines: Mapping[str, SampleEngine]
+    life: asyncio.Task[int]  # House.run; its result is the exit code
 
     @property
     def one(self) -> SampleEngine:
@@ -214,7 +215,7 @@ async def house(
             life.result()
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         async with httpx.AsyncClient(timeout=10, limits=limits, trust_env=False, verify=trusted()) as client:
-            yield Edge(made, await ready, client, engines)
+            yield Edge(made, await ready, client, engines, life)
     finally:
         made.stop()
         await asyncio.gather(*(engine.stop() for engine in engines.values()))

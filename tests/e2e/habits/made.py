@@ -33,7 +33,7 @@ TOOL = '{"type":"function","function":{"name":"f","description":"d","parameters"
 CALL = '{"id":"c1","index":0,"type":"function","function":{"name":"f","arguments":"{\\"a\\": 1}"}}'
 FOURTEEN = (
     '["<|endoftext|>","<|fim_prefix|>","<|fim_middle|>","<|fim_suffix|>","/src/","#- coding: utf-8","```","\\n\\n",'
-    + ('"\\nfunction","\\nclass","\\nmodule","\\nexport","\\nimport","<|im_end|>"]')
+    '"\\nfunction","\\nclass","\\nmodule","\\nexport","\\nimport","<|im_end|>"]'
 )
 NULLS = ",".join(
     f'"{name}":null'

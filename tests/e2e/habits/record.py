@@ -100,9 +100,15 @@ def _answer(path: str, body: bytes) -> bytes:
     elif "responses" in path:
         part = {"type": "output_text", "text": "kept", "annotations": []}
         item = {"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": [part]}
-        said = {"id": "r", "object": "response", "created_at": 1, "status": "completed", "model": "tiny"}
+        begun: dict[str, Any] = {
+            "id": "r",
+            "object": "response",
+            "created_at": 1,
+            "status": "completed",
+            "model": "tiny",
+        }
         text = json.dumps(
-            said | {"output": [item], "parallel_tool_calls": True, "tools": [], "tool_choice": "auto"}
+            begun | {"output": [item], "parallel_tool_calls": True, "tools": [], "tool_choice": "auto"}
         ).encode()
     elif "chat" not in path and "completions" in path:
         text = ANSWER.replace(b'"message":{"role":"assistant","content":"kept"}', b'"text":"kept"')

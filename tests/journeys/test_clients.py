@@ -1,0 +1,241 @@
+"""Journeys of clients: slow ones, those that leave, and two hundred at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import CHAT, HELLO, SERVER, Edge, SampleEngine, alone, eventually, house, pair, run
+
+MIB = 1 << 20
+Answerer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raw_engine(answerer: Answerer) -> AsyncIterator[Edge]:
+    """AutoHedge before an engine that does with its socket what `answerer` says; other paths are a 404."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"POST " + CHAT.encode()):
+                await answerer(writer)
+            else:
+                writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    config = SERVER + "timeouts: {stall: 5s}\nupstream_registry:\n"
+    config += f'  raw: {{host: "http://127.0.0.1:{port}", provider: openai-compatible, model: m}}\n'
+    async with server, house(config) as edge:
+        yield edge
+
+
+def _request(**fields: object) -> bytes:
+    body = json.dumps(HELLO | fields).encode()
+    return b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n%b" % (CHAT.encode(), len(body), body)
+
+
+def _rss() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_a_slow_client_slows_the_engine() -> None:
+    """Back-pressure: who does not read stops the engine's socket; what AutoHedge holds is bounded, and nothing is lost."""
+    event = b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "x" * 65_000}}]}).encode() + b"\n\n"
+    count = 40 * MIB // len(event)
+    sent = 0
+
+    async def answerer(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.transport.set_write_buffer_limits(0)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        for _ in range(count):
+            writer.write(event)
+            await writer.drain()
+            sent += len(event)
+        writer.write(b"data: [DONE]\n\n")
+
+    async def main() -> None:
+        async with raw_engine(answerer) as edge:
+            reader, writer = await asyncio.open_connection("127.0.0.1", edge.port, limit=1 << 16)
+            writer.write(_request(stream=True))
+            before = _rss()
+            await eventually(lambda: sent > 0)
+            last = -1
+            while last != sent:  # until nothing moves any more
+                last = sent
+                await asyncio.sleep(0.15)
+            assert sent < 20 * MIB  # two kernels' buffers and a little of ours
+            assert _rss() - before < 4 * MIB
+            got = 0
+            async with asyncio.timeout(10):
+                tail = b""
+                while b"[DONE]" not in tail:
+                    piece = await reader.read(1 << 16)
+                    got += len(piece)
+                    tail = tail[-20:] + piece
+            assert got > count * len(event)
+            assert edge.verdicts() in (["answer"], [])
+            writer.close()
+
+    run(main())
+
+
+def test_a_large_plain_answer_that_breaks_off_is_seen_to() -> None:
+    """A33: over a mebibyte the answer is committed; when it dies then, the client sees the cut and no short 200."""
+
+    async def answerer(writer: asyncio.StreamWriter) -> None:
+        body = b'{"object": "list", "data": [{"embedding": [' + b"0.25, " * (MIB // 2)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (len(body) + 99))
+        writer.write(body)
+        await writer.drain()
+
+    async def main() -> None:
+        async with raw_engine(answerer) as edge:
+            heard = await edge.chat()
+            assert heard.status == 200
+            assert heard.cut
+            assert edge.verdicts() == ["sick"]
+
+    run(main())
+
+
+def test_a_large_error_is_an_error() -> None:
+    """A 500 with a mebibyte of traceback is a failed attempt like any other, not an answer to commit."""
+
+    async def answerer(writer: asyncio.StreamWriter) -> None:
+        body = json.dumps({"error": {"message": "x" * 2 * MIB}}).encode()
+        writer.write(b"HTTP/1.1 500 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+
+    async def main() -> None:
+        async with raw_engine(answerer) as edge:
+            heard = await edge.chat()
+            assert heard.status == 502
+            assert heard.error["code"] == "upstream_failed"
+            assert edge.verdicts() == ["sick"]
+            assert edge.busy == 0
+
+    run(main())
+
+
+def test_a_stream_is_not_buffered() -> None:
+    """A32: an engine that sends a word every 50 ms: the first one is here long before the last, and they come one by one."""
+
+    async def main() -> None:
+        async with alone(pace=20) as edge:
+            reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+            writer.write(_request(stream=True))
+            times = []
+            while True:
+                line = await reader.readline()
+                if line.startswith(b"data: {") and b'"content":"' in line and b'"content":""' not in line:
+                    times.append(time.monotonic())
+                if b"[DONE]" in line:
+                    break
+            writer.close()
+            gaps = [late - early for early, late in zip(times, times[1:], strict=False)]
+            assert len(gaps) > 10
+            assert sum(gap > 0.02 for gap in gaps) > 8
+            assert 0.5 < times[-1] - times[0] < 1.5
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clients_that_leave_at_any_moment(seed: int) -> None:
+    """A35, A36: 400 requests, each left after a random moment: seats, sockets and tasks are where they were, nothing counted
+    against an engine, and the next request is served.
+    """
+    draw = random.Random(seed)
+
+    async def main() -> None:
+        async with pair(pace=300, latency=0.005) as edge:
+
+            async def leave(number: int) -> None:
+                await asyncio.sleep(draw.random() * 0.2)
+                _, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+                whole = _request(stream=number % 2 == 0)
+                writer.write(whole[: draw.randrange(len(whole)) if number % 5 == 0 else len(whole)])
+                await asyncio.sleep(draw.random() * 0.06)
+                writer.transport.abort() if number % 3 == 0 else writer.close()
+
+            await asyncio.gather(*(leave(number) for number in range(400)))
+            await eventually(lambda: edge.busy == 0 and edge.house.meters.in_flight == 0)
+            assert set(edge.verdicts()) <= {"answer", "abandoned"}
+            assert edge.state(0) == edge.state(1) == "closed"
+            for number in (0, 1):
+                await eventually(lambda: edge.pool(number).open == edge.pool(number).idle)  # noqa: B023 - awaited here
+            assert (await edge.chat()).status == 200
+            running = [task for task in asyncio.all_tasks() if task.get_name() == "exchange"]
+            assert len(running) <= 1
+
+    run(main())
+
+
+def test_two_hundred_clients_get_their_own_answers() -> None:
+    """T28: streams and plain answers over shared connections, some clients leaving: everybody gets what answers its question."""
+
+    async def main() -> None:
+        engines = {name: SampleEngine("vllm", model="m", faults=["echo"], latency=0.01) for name in ("one", "two")}
+        config = SERVER + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"], concurrency: 20}\nqueue: {size: 400}\n'
+        async with house(config, **engines) as edge:
+
+            async def ask(number: int) -> None:
+                mark = f"question-{number}-{number * 7919}"
+                task = asyncio.create_task(
+                    edge.post(
+                        HELLO | {"stream": number % 2 == 0, "messages": [{"role": "user", "content": mark}]},
+                        headers={"x-request-id": mark},
+                    )
+                )
+                if number % 10 == 9:
+                    await asyncio.sleep(0.02)
+                    task.cancel()
+                    return
+                heard = await task
+                assert heard.status == 200
+                assert heard.headers["x-request-id"] == mark
+                assert set(_marks(heard.body)) == {mark.encode()}
+
+            for _ in range(2):
+                async with asyncio.TaskGroup() as group:
+                    for number in range(200):
+                        group.create_task(ask(number))
+            assert edge.busy == 0
+
+    run(main())
+
+
+def _marks(body: bytes) -> list[bytes]:
+    return [b"question-" + part.split(b'\\"')[0].split(b'"')[0] for part in body.split(b"question-")[1:]]
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    """RFC 9112: two requests in one write: two answers, the first one first."""
+
+    async def main() -> None:
+        async with alone("echo") as edge:
+            two = b"".join(_request(messages=[{"role": "user", "content": f"question-{n}"}]) for n in (1, 2))
+            reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+            writer.write(two)
+            got = b""
+            async with asyncio.timeout(3):
+                while got.count(b"HTTP/1.1 200") < 2 or not got.endswith(b"}"):
+                    got += await reader.read(1 << 16)
+            writer.close()
+            assert 0 < got.index(b"question-1") < got.index(b"question-2")
+
+    run(main())

@@ -1,0 +1,97 @@
+"""Journeys across a stop (A45): SIGTERM and SIGINT let what runs end, within the grace, and nothing new begin."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+
+import httpx
+import pytest
+
+from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, eventually, run
+
+CONFIG = SERVER + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'  # a grace of one second
+
+
+async def _refused(edge: Edge) -> bool:
+    try:
+        async with httpx.AsyncClient(verify=False) as client:
+            await client.get(edge.url + "/liveness")
+    except httpx.ConnectError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_what_runs_ends_and_nothing_new_begins(number: signal.Signals, stream: bool) -> None:
+    """A45: the request in flight is answered whole, new connections are refused, exit code 0."""
+
+    async def main() -> None:
+        async with alone(config=CONFIG, pace=30) as edge:
+            running = asyncio.create_task(edge.client.post(edge.url + CHAT, json=HELLO | {"stream": stream}))
+            await eventually(lambda: edge.one.received[CHAT] == 1)
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(0.2)
+            assert await _refused(edge)
+            assert not edge.life.done()
+            answer = await running
+            assert answer.status_code == 200
+            assert answer.content.endswith(b"[DONE]\n\n") if stream else answer.json()["choices"]
+            async with asyncio.timeout(1):
+                assert await edge.life == 0
+
+    run(main())
+
+
+def test_what_does_not_end_is_cut_after_the_grace(caplog: pytest.LogCaptureFixture) -> None:
+    """A45: over the grace the request is cut and said so in the log; the engine is freed; exit code 0."""
+
+    async def main() -> None:
+        async with alone("stall-after", config=CONFIG) as edge:
+            running = asyncio.create_task(edge.stream())
+            await eventually(lambda: edge.one.received[CHAT] == 1)
+            began = time.monotonic()
+            edge.house.stop()
+            heard = await running
+            assert heard.cut
+            async with asyncio.timeout(1):
+                assert await edge.life == 0
+            assert 0.9 < time.monotonic() - began < 2
+            await eventually(lambda: edge.one.cancelled[CHAT] == 1)
+
+    with caplog.at_level(logging.ERROR, "uvicorn.error"):
+        run(main())
+    assert "graceful shutdown exceeded" in caplog.text
+
+
+def test_an_idle_house_stops_at_once() -> None:
+    """Idle connections of clients do not hold it."""
+
+    async def main() -> None:
+        async with alone(config=CONFIG) as edge:
+            await edge.chat()
+            began = time.monotonic()
+            edge.house.stop()
+            assert await edge.life == 0
+            assert time.monotonic() - began < 0.6
+
+    run(main())
+
+
+def test_a_second_house_cannot_have_the_port(caplog: pytest.LogCaptureFixture) -> None:
+    """A port that is taken is said in a sentence, with exit code 1."""
+
+    async def main() -> None:
+        async with alone(config=CONFIG) as edge:
+            taken = edge.house.settings.model_copy(
+                update={"server": edge.house.settings.server.model_copy(update={"listen": f"127.0.0.1:{edge.port}"})}
+            )
+            other = type(edge.house)(taken, None, {})
+            assert await other.run(lambda _url: None) == 1
+
+    run(main())
+    assert "cannot listen on" in caplog.text
