@@ -17,7 +17,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,22 +33,26 @@ from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
+from autohedge.listening import BACKLOG, listen, tell_ready
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
 from autohedge.memory.retired import MERGES, News, Retirements
+from autohedge.memory.tuning import rules_of
 from autohedge.payloads.reading import Bounds
-from autohedge.providers import DIALECTS
+from autohedge.pools import Pools
 from autohedge.relay import Relay
-from autohedge.rules.breaker import Options as BreakerOptions
+from autohedge.reloading import follow, unheard
 from autohedge.rules.budget import RetryBudget
+from autohedge.rules.probes import Probed
 from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Transition
 from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.settings.model import Settings
+from autohedge.sharing import Sharing
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
@@ -58,14 +61,14 @@ from autohedge.state.resilient import Shared
 from autohedge.tools import Tools
 from autohedge.waiting import WaitingRoom
 from autohedge.watchers.asking import Asker
+from autohedge.watchers.gate import Gate
 from autohedge.watchers.learning import Learner, Pace
-from autohedge.wire.connection import Options
-from autohedge.wire.pool import Pool
+from autohedge.watchers.means import Hooks, Means
+from autohedge.watchers.probers import Probers
 from autohedge.wire.server import EdgeProtocol
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
-CONFIG_POLL = 1.0  # seconds between looks at the configuration file
 STATIC = "static"
 FILE = "file"
 Ready = Callable[[str], None]
@@ -105,26 +108,6 @@ def read_file(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
-class Pools:
-    """The connections to every replica; a pool is made when a replica is first used and closed when it vanished."""
-
-    def __init__(self, connect: float) -> None:
-        self._options = Options(connect=connect)
-        self._pools: dict[str, Pool] = {}
-
-    def of(self, candidate: Candidate) -> Pool:
-        replica = candidate.replica
-        pool = self._pools.get(replica.id)
-        if pool is None:
-            options = replace(self._options, keep_alive=DIALECTS[candidate.kind].keep_alive)
-            pool = self._pools[replica.id] = Pool(replica.address, options)
-        return pool
-
-    def keep_only(self, replicas: Mapping[str, object]) -> None:
-        for name in [name for name in self._pools if name not in replicas]:
-            self._pools.pop(name).close()
-
-
 class House:
     """All parts of one process. `run` is its life."""
 
@@ -146,7 +129,7 @@ class House:
     async def run(self, on_ready: Ready) -> int:
         self.clock = time.monotonic  # not loop.time: uvloop's has steps of a millisecond
         try:
-            listener = _listen(self.settings.server.bind)
+            listener = listen(self.settings.server.bind)
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", self.settings.server.listen, error.strerror)
             return 1
@@ -159,7 +142,7 @@ class House:
                 async with asyncio.TaskGroup() as group:
                     watchers = group.create_task(self._watch())
                     await self._first_look()
-                    group.create_task(_tell_ready(server, listener, on_ready))
+                    group.create_task(tell_ready(server, listener, on_ready))
                     await server.serve([listener])
                     watchers.cancel()
             finally:
@@ -186,9 +169,14 @@ class House:
         self.shared = Shared(store, f"{socket.gethostname()}-{self._prefix}", time.time, MERGES)
         self.retirements = Retirements(self.shared, time.time, self._retirement_told)
         self.room = WaitingRoom(settings.queue.size)
-        self.health = Health(random.random, BreakerOptions(probed=False), self._health_changed)
+        self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
+        self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
         pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
         self.learner = Learner(self.registry, asker, time.time, pace)
+        hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed)
+        self.probers = Probers(Means(self.registry, self.health, asker, random.random, hooks), settings)
+        silent, startup = (lambda: self.learner.silent), settings.startup
+        self.gate = Gate(self.registry, self.health, startup, silent=silent, poke=self._ask_again)
         self.tools = Tools(
             settings=settings,
             chains=chains(settings),
@@ -208,6 +196,7 @@ class House:
         )
         management = status_app(self.tools, self.standing, self._scrape, self.new_id)
         self.edge = Edge(Relay(self.tools), management, AccessLog(settings.server.access_log), self.new_id)
+        self.edge.gate = self.standing.gate = self.gate
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(kind for route in self.registry.snapshot.routes.values() for kind in route.kinds)
@@ -217,6 +206,20 @@ class House:
             "worker health changed: %s, model %s: %s -> %s (%s)",
             *(candidate.replica.id, candidate.served, transition.old, transition.new, transition.reason),
         )
+
+        self.sharing.changed(candidate, transition)
+
+    def _has_spare(self, _candidate: Candidate) -> bool:
+        """Whether a rung could take over from the last replica of a model."""
+        return bool(self.settings.fallback_chain)
+
+    def _probed(self, candidate: Candidate, probe: Probed) -> None:
+        self.meters.probe(candidate.backend.name, candidate.served, probe.verdict)
+        self.sharing.probed(candidate, probe)
+
+    def _ask_again(self, replica: str) -> None:
+        self.learner.poke(replica)
+        self.probers.poke(replica)
 
     def _retirement_told(self, fact: Retired, news: News) -> None:
         LOGGER.warning("retired (%s): %s, model %s: %s", news.value, fact.provider, fact.model, fact.told(time.time()))
@@ -249,7 +252,7 @@ class House:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            backlog=2048,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=math.ceil(settings.server.grace),
         )
 
@@ -272,6 +275,9 @@ class House:
         self.static = StaticSource(declared(self.settings), STATIC)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.shared.run())
+            group.create_task(self.sharing.run())
+            group.create_task(self.probers.run())
+            group.create_task(self.gate.run())
             group.create_task(watch(self.static, 60, self._swept))
             path = self.settings.sources.file.path
             if path:
@@ -280,7 +286,7 @@ class House:
                 group.create_task(watch(source, self.settings.sources.file.interval, self._swept))
             group.create_task(self.learner.run())
             if self.config is not None:
-                group.create_task(self._reload_on_change(self.config))
+                group.create_task(follow(self.config, partial(self._reload, self.config)))
 
     def _swept(self, name: str, sweep: Sweep) -> None:
         for event in self.registry.apply(name, sweep, time.time()):
@@ -289,23 +295,9 @@ class House:
         self.pools.keep_only(replicas)
         self.health.keep_only(replicas)
         self.tools.attempter.forget()
+        self.health.settle(self.registry.snapshot, self.clock())
         self.learner.wake()
-
-    async def _reload_on_change(self, config: str) -> None:
-        """Load again on SIGHUP, and when the file's text changed; the text is what counts, not its date."""
-        hangup = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup.set)
-        text = _text_of(config)
-        while True:
-            try:
-                async with asyncio.timeout(CONFIG_POLL):
-                    await hangup.wait()
-            except TimeoutError:
-                if _text_of(config) == text:
-                    continue
-            hangup.clear()
-            text = _text_of(config)
-            self._reload(config)
+        self.probers.wake()
 
     def _reload(self, config: str) -> None:
         try:
@@ -318,54 +310,21 @@ class House:
         new, old = loaded.settings, self.settings
         if new == old:
             return
-        for name in RESTART:
-            if _at(new, name) != _at(old, name):
-                LOGGER.warning("%s takes a restart to change", name)
+        for name in unheard(old, new):
+            LOGGER.warning("%s takes a restart to change", name)
         self.settings = self.tools.settings = new
         self.tools.chains = chains(new)
         self.tools.attempter.timeouts = new.timeouts
         self.room.size = new.queue.size
+        self.probers.reload(new)
         self.edge.log = AccessLog(new.server.access_log)
         self.static.reload(declared(new))
         LOGGER.info("the configuration was taken over")
 
 
-# Settings that are used once, at the start.
-RESTART = (
-    "server.listen",
-    "server.workers",
-    "server.cors",
-    "server.grace",
-    "timeouts.connect",
-    "timeouts.count",
-    "timeouts.body",
-    "validation.schema_depth",
-    "validation.max_decoded_bytes",
-    "sources",
-    "learning",
-    "state",
-    "failover.budget_ratio",
-    "failover.budget_rate",
-)
-
-
 def declared(settings: Settings) -> tuple[BackendSpec, ...]:
     """Every backend of the configuration: the registry's, and those that only a fallback chain names."""
     return (*settings.backends(), *chains(settings).backends)
-
-
-def _at(settings: Settings, path: str) -> object:
-    value: object = settings
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
-
-
-def _text_of(path: str) -> str | None:
-    try:
-        return read_file(path)
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def told(event: DiscoveryEvent) -> str:
@@ -374,25 +333,3 @@ def told(event: DiscoveryEvent) -> str:
         return f"backend {event.new.name} changed, {len(event.new.addresses)} replicas"
     verb = "appeared" if isinstance(event, Appeared) else "vanished"
     return f"backend {event.spec.name} {verb}, {len(event.spec.addresses)} replicas, from {', '.join(event.spec.origins) or 'nowhere'}"
-
-
-def _listen(bind: tuple[str, int]) -> socket.socket:
-    """A listening socket; raises OSError when the address is taken."""
-    host, port = bind
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(2048)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-async def _tell_ready(server: uvicorn.Server, listener: socket.socket, on_ready: Ready) -> None:
-    while not server.started:  # uvicorn tells by this flag alone
-        await asyncio.sleep(0.01)
-    host, port = listener.getsockname()[:2]
-    on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -205,7 +205,7 @@ class Attempter:
             opened.pieces.append(piece)
             size += len(piece)
             watch.feed(piece)
-            if size > PREAMBLE_HOLD or self._clock() > patience:
+            if size > PREAMBLE_HOLD or self._clock() >= patience:
                 break
             bound(answer, call, self._clock)
         outcome.finished = watch.finished and watch.content

@@ -15,16 +15,21 @@ from pathlib import Path
 from autohedge import __version__
 from autohedge.app import serve
 from autohedge.demo import quickstart
+from autohedge.demo.parent import end_with_parent
 from autohedge.engine.main import run as run_engine
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
 
+WITH_PARENT = "--with-parent"
 QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["engine"]:
+        if WITH_PARENT in words:  # the quickstart's; no word of the engine's own
+            end_with_parent()
+            words.remove(WITH_PARENT)
         return run_engine(words[1:])
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."

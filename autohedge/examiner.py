@@ -7,6 +7,7 @@ Rules
   a second.
 - A helper that died is replaced, once per body. A body over which two of them died is refused: this process is not to be
   the third.
+- The helper ends with this process, also when that was killed: it watches it, since its own pipe would never tell.
 
 It must not know: what the findings mean.
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 
@@ -49,7 +52,8 @@ class Examiner:
         for _ in range(2):
             helper = self._helper
             if helper is None:
-                helper = self._helper = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+                spawn = multiprocessing.get_context("spawn")
+                helper = self._helper = ProcessPoolExecutor(1, mp_context=spawn, initializer=_end_with_parent)
             try:
                 return await asyncio.wrap_future(await asyncio.to_thread(self._handed, helper, call))
             except BrokenExecutor:
@@ -64,3 +68,15 @@ class Examiner:
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)
             self._helper = None
+
+
+def _end_with_parent() -> None:
+    """In the helper: end as soon as the process that started it is gone, however it went (kill -9, out of memory)."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

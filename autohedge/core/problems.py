@@ -99,11 +99,12 @@ class Problem(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Problems cross the process border of the examiner with all their fields."""
-        return _rebuilt, (type(self), self.message, self.code, self.param, self.details)
+        more = {name: getattr(self, name) for name in ("code", "param", "details", "retry_after", "headers")}
+        return _rebuilt, (type(self), self.message, more)
 
 
-def _rebuilt(kind: type[Problem], message: str, code: str, param: str | None, details: tuple[Detail, ...]) -> Problem:
-    return kind(message, code=code, param=param, details=details)
+def _rebuilt(kind: type[Problem], message: str, more: dict[str, Any]) -> Problem:
+    return kind(message, **more)
 
 
 class InternalError(Problem):

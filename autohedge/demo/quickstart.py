@@ -28,6 +28,8 @@ class Engine:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def real_engines_exist() -> bool:
@@ -74,6 +76,7 @@ def _start(name: str, command: Sequence[str]) -> Engine:
     for line in process.stdout:
         if line.startswith("READY "):
             return Engine(name, line.split()[1], process)
+    process.stdout.close()
     process.wait()
     raise RuntimeError(f"{name} did not start (exit code {process.returncode})")
 

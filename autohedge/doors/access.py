@@ -78,9 +78,13 @@ class _Answer:
 
 
 class Gatekeeper:
-    """Made anew when the settings of `auth` change. `clock` is the process's monotonic clock in seconds."""
+    """Made anew when the settings of `auth` change. `clock` is the process's monotonic clock in seconds. Raises ValueError
+    when there is a verify_url and nobody to ask it: a gate that skips a question stands open.
+    """
 
     def __init__(self, auth: Auth, clock: Callable[[], float], verifier: Verifier | None = None) -> None:
+        if auth.mode == "services" and auth.verify_url is not None and verifier is None:
+            raise ValueError("auth.verify_url needs a verifier")
         self._mode = auth.mode
         self._clock = clock
         self._verifier = verifier if auth.mode == "services" else None

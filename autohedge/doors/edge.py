@@ -23,12 +23,14 @@ from autohedge.core.problems import (
     Problem,
     TooLarge,
     Unauthorized,
+    Unavailable,
     Unsupported,
 )
 from autohedge.doors.access_log import AccessLog, Line
 from autohedge.doors.envelope import ENVELOPES, openai, rendered
 from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
+from autohedge.watchers.gate import Gate
 from autohedge.wire.heads import HOP_BY_HOP, end_to_end
 from autohedge.wire.server import AbortResponse
 
@@ -50,6 +52,7 @@ class Edge:
         self.management = management
         self.log = log
         self._new_id = new_id
+        self.gate: Gate | None = None  # requests are refused until it is open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,6 +115,8 @@ class Edge:
                 self.log.write(line, out, call)
 
     def _admit(self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float) -> Call:
+        if self.gate is not None and not self.gate.open:
+            raise _not_yet(self.gate)
         headers: list[Header] = scope["headers"]
         bearer, key = fields.get(b"authorization"), fields.get(b"api-key")
         encoding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
@@ -193,6 +198,11 @@ async def _rest(message: MutableMapping[str, Any], receive: Receive, limit: int)
         pieces.append(message["body"])
         size += len(message["body"])
     return b"".join(pieces)
+
+
+def _not_yet(gate: Gate) -> Unavailable:
+    missing = ", ".join(gate.missing[:5]) or "its backends"
+    return Unavailable(f"AutoHedge is starting and waits for {missing}", code="starting", retry_after=5)
 
 
 def _too_large(limit: int) -> TooLarge:

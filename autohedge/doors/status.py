@@ -20,6 +20,7 @@ from autohedge.doors.envelope import rendered
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
 from autohedge.tools import Tools
+from autohedge.watchers.gate import Gate
 
 READ = ["GET", "HEAD"]
 
@@ -30,6 +31,7 @@ class Standing:
 
     version: str
     draining: bool = False
+    gate: Gate | None = None
 
 
 def status_app(tools: Tools, standing: Standing, scrape: Callable[[], bytes], new_id: Callable[[], bytes]) -> FastAPI:
@@ -69,35 +71,42 @@ def status_app(tools: Tools, standing: Standing, scrape: Callable[[], bytes], ne
     return app
 
 
-def _add_health(app: FastAPI, tools: Tools, standing: Standing) -> None:
-    def picture() -> tuple[int, dict[str, Any]]:
-        snapshot = tools.registry.snapshot
-        usable = tools.health.usable(snapshot, tools.clock())
-        total = len(snapshot.replicas)
-        blind = {name: view.blind for name, view in snapshot.sources.items() if view.blind}
-        body: dict[str, Any] = {"status": "ok", "healthy_workers": usable, "total_workers": total}
-        if usable == 0:
-            body |= {"status": "unhealthy", "reason": "insufficient healthy workers"}
-        elif blind:
-            body["status"] = "degraded"
-        if blind:
-            body["blind_sources"] = blind
-        return (200 if usable else 503), body
+def _picture(tools: Tools) -> tuple[int, dict[str, Any]]:
+    """Status and body of /health."""
+    snapshot = tools.registry.snapshot
+    usable = tools.health.usable(snapshot, tools.clock())
+    total = len(snapshot.replicas)
+    blind = {name: view.blind for name, view in snapshot.sources.items() if view.blind}
+    body: dict[str, Any] = {"status": "ok", "healthy_workers": usable, "total_workers": total}
+    if usable == 0:
+        body |= {"status": "unhealthy", "reason": "insufficient healthy workers"}
+    elif blind or tools.shared.lost:
+        body["status"] = "degraded"
+    if tools.shared.lost:
+        body["state_lost"] = tools.shared.lost
+    if blind:
+        body["blind_sources"] = blind
+    return (200 if usable else 503), body
 
+
+def _add_health(app: FastAPI, tools: Tools, standing: Standing) -> None:
     @app.api_route("/liveness", methods=READ)
     async def liveness() -> PlainTextResponse:
         return PlainTextResponse("OK")
 
     @app.api_route("/health", methods=READ)
     async def health() -> JSONResponse:
-        status, body = picture()
+        status, body = _picture(tools)
         return JSONResponse(body, status)
 
     @app.api_route("/readiness", methods=READ)
     async def readiness() -> JSONResponse:
-        status, body = picture()
+        status, body = _picture(tools)
         if standing.draining:
             return JSONResponse(body | {"status": "draining", "reason": "shutting down"}, 503)
+        if standing.gate is not None and not standing.gate.open:
+            waiting = {"status": "starting", "reason": "the startup gate is closed", "missing": standing.gate.missing}
+            return JSONResponse(body | waiting, 503)
         return JSONResponse(body, status)
 
 

@@ -91,7 +91,7 @@ class Pace:
 def moved(candidate: Candidate, transition: Transition, now: float) -> tuple[Event, ...]:
     """What a breaker's change of state means to people; nothing where it means nothing. `now` is epoch seconds."""
     backend, replica = candidate.backend.name, candidate.replica.id
-    place = f"backend {backend}, model {candidate.served}"
+    place = f"backend {backend}" + (f", model {candidate.served}" if candidate.served else "")
     fact = f"{replica}|{candidate.served}"
     if transition.new is State.OPEN:
         text = f"a replica is out of the pool: {transition.reason}"

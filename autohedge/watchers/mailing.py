@@ -19,6 +19,7 @@ import socket
 import ssl
 import threading
 from contextlib import suppress
+from email import policy
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
@@ -27,12 +28,15 @@ from autohedge.settings.people import Mail
 LOGGER = logging.getLogger(__name__)
 STEP = 10.0  # seconds
 WHOLE = 30.0
+ONE_LINE = policy.default.clone(
+    max_line_length=500
+)  # Python folds a long subject before its first word, which shows as a blank
 
 
 def composed(mail: Mail, subject: str, text: str, now: float) -> EmailMessage:
     """A mail from and to whom the settings say. `subject` is one line; `now` is epoch seconds."""
     assert mail.sender is not None
-    message = EmailMessage()
+    message = EmailMessage(policy=ONE_LINE)
     message["From"] = mail.sender
     message["To"] = ", ".join(mail.to)
     message["Subject"] = " ".join(subject.split())

@@ -91,7 +91,10 @@ def test_bearer_takes_any_of_its_tokens(header: bytes, token: str, caller: str) 
         (said(token=HASHED), "the token is not accepted"),
         ({b"authorization": b"Bearer  "}, "Invalid Bearer token format: expected 'Authorization: Bearer <token>'"),
         ({b"authorization": b"Basic b25l"}, "Invalid Bearer token format: expected 'Authorization: Bearer <token>'"),
-        ({b"authorization": b"Bearer one two"}, "Invalid Bearer token format: expected 'Authorization: Bearer <token>'"),
+        (
+            {b"authorization": b"Bearer one two"},
+            "Invalid Bearer token format: expected 'Authorization: Bearer <token>'",
+        ),
         ({b"api-key": b""}, "the token is missing: expected 'Authorization: Bearer <token>'"),
     ],
 )
@@ -281,6 +284,12 @@ def test_a_no_ends_what_an_earlier_yes_gave() -> None:
     asyncio.run(main())
 
 
+def test_a_gate_that_could_not_ask_does_not_stand_open() -> None:
+    """A service without a token is judged by the verifier alone."""
+    with pytest.raises(ValueError, match="needs a verifier"):
+        gate({"mode": "services", "services": {"shop": {}}, "verify_url": "https://keys.example/"})
+
+
 def test_a_local_token_is_compared_first() -> None:
     """Both must be pleased, and a wrong token costs the verifier nothing."""
     elsewhere = Elsewhere(shop=True)
@@ -333,7 +342,17 @@ def test_guessed_tokens_cost_no_memory() -> None:
 
 @pytest.mark.parametrize(
     ("status", "answer"),
-    [(200, True), (204, True), (401, False), (403, False), (404, None), (500, None), (429, None), (302, None), (0, None)],
+    [
+        (200, True),
+        (204, True),
+        (401, False),
+        (403, False),
+        (404, None),
+        (500, None),
+        (429, None),
+        (302, None),
+        (0, None),
+    ],
 )
 def test_what_the_verifier_s_status_means(status: int, answer: bool | None) -> None:
     """Only 401 and 403 are a no: a wrong path must not lock everybody out as strangers."""

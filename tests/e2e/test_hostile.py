@@ -129,6 +129,27 @@ def test_ten_thousand_bodies(tmp_path: Path) -> None:
     assert took < 60
 
 
+def offspring(pid: int) -> list[int]:
+    """The processes that a process started."""
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+
+
+def test_a_killed_edge_leaves_no_helper(tmp_path: Path) -> None:
+    """The process that reads heavy bodies ends with the edge, even when that is killed with -9."""
+    with keeper() as kept:
+        front = edge(CONFIG.format(url=kept.url, kind="llamacpp"), tmp_path)
+        heavy = HELLO[:-1] + b',"x":[' + b"0," * 1_000_000 + b"0]}"
+        with ending(front):
+            assert exchange(front.port, post(CHAT, heavy)).status == 200
+            helpers = offspring(front.process.pid)
+            front.process.kill()
+            until = time.monotonic() + 5
+            while any(Path(f"/proc/{helper}").exists() for helper in helpers):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+    assert helpers
+
+
 # --- raw sockets --------------------------------------------------------------------------------------------------------
 
 

@@ -57,9 +57,9 @@ def test_messages_refused(claude: Any) -> None:
     assert missing.value.body["error"]["type"] == "not_found_error"
     assert "did you mean tiny" in missing.value.body["error"]["message"]
     with pytest.raises(anthropic.BadRequestError) as bad:
-        claude.messages.create(model="tiny", max_tokens="many", messages=HELLO)
+        claude.messages.create(model="tiny", max_tokens=4, messages=HELLO, extra_body={"temperature": "hot"})
     assert bad.value.body["error"]["type"] == "invalid_request_error"
-    assert "max_tokens" in bad.value.body["error"]["message"]
+    assert "temperature" in bad.value.body["error"]["message"]
 
 
 def test_groq(groq: Any) -> None:

@@ -86,7 +86,9 @@ def test_a_body_over_the_limit_is_a_clear_413(framing: str) -> None:
     """B64: JSON that names the limit and its setting, whether the length was declared or not; nothing goes upstream."""
 
     async def main() -> None:
-        config = SERVER.replace("grace", "max_body_bytes: 1000, grace") + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'
+        config = (
+            SERVER.replace("grace", "max_body_bytes: 1000, grace") + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'
+        )
         async with alone(config=config) as edge:
             body = b"x" * 1001
             if framing == "chunked":

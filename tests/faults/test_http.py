@@ -93,7 +93,9 @@ def test_a_client_that_leaves_cancels_the_engine(stream: bool) -> None:
         async with pair(pace=20) as edge:
             reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
             body = json.dumps(HELLO | {"stream": stream}).encode()
-            writer.write(b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(body)) + body)
+            writer.write(
+                b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(body)) + body
+            )
             if stream:
                 await reader.readuntil(b"answers:")
             else:
@@ -214,7 +216,16 @@ def test_a_413_of_a_backend_is_json(row: str) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    ["silent-close", "reset", "garbage", "bad-chunk", "length-and-chunked", "big-head", "short-content-length", "html-502"],
+    [
+        "silent-close",
+        "reset",
+        "garbage",
+        "bad-chunk",
+        "length-and-chunked",
+        "big-head",
+        "short-content-length",
+        "html-502",
+    ],
 )
 def test_broken_http_fails_over(row: str) -> None:
     """Bytes that are no HTTP, two framings at once, a head of 70 kB, a page of HTML: the peer answers, nothing leaks."""
@@ -247,7 +258,9 @@ def test_a_slow_body_does_not_outlast_the_request() -> None:
     """B94, design 5: a body that trickles is stopped by the time for the whole request, not by the stall alone."""
 
     async def main() -> None:
-        async with alone("dribble=0.02", config=SERVER + "timeouts: {total: 600ms}\n" + 'upstream_registry: {a: {host: "${ONE}"}}') as edge:
+        async with alone(
+            "dribble=0.02", config=SERVER + "timeouts: {total: 600ms}\n" + 'upstream_registry: {a: {host: "${ONE}"}}'
+        ) as edge:
             began = time.monotonic()
             heard = await edge.chat()
             assert heard.status == 504

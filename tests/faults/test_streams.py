@@ -85,7 +85,9 @@ def test_comments_alone_do_not_hold_a_client_for_ever() -> None:
     """B88: the wait for the first content has its own bound (timeouts.hold): then what came is passed on, comment by comment."""
 
     async def main() -> None:
-        async with alone("B88=0.05,1", config=PAIR.replace(', "${TWO}"', "").replace("hold: 1s", "hold: 200ms")) as edge:
+        async with alone(
+            "B88=0.05,1", config=PAIR.replace(', "${TWO}"', "").replace("hold: 1s", "hold: 200ms")
+        ) as edge:
             heard = await edge.stream()
             assert 0.15 < heard.first < 0.5
             assert heard.last > 0.9
@@ -230,7 +232,9 @@ def test_a_cut_inside_of_an_event_ends_that_event_first() -> None:
     """B82: half an event has left already: a blank line, then the error, so that a reader does not glue them together."""
 
     async def main() -> None:
-        async with alone("dribble", config=PAIR.replace(', "${TWO}"', "").replace("total: 4s", "total: 1500ms")) as edge:
+        async with alone(
+            "dribble", config=PAIR.replace(', "${TWO}"', "").replace("total: 4s", "total: 1500ms")
+        ) as edge:
             heard = await edge.stream()
             assert heard.status == 200
             assert heard.events[-1].startswith(b'data: {"error":')

@@ -7,7 +7,21 @@ import time
 
 import pytest
 
-from tests.support.house import APART, CHAT, HELLO, PAIR, SERVER, TIMES, SampleEngine, alone, eventually, house, pair, run, vllm
+from tests.support.house import (
+    APART,
+    CHAT,
+    HELLO,
+    PAIR,
+    SERVER,
+    TIMES,
+    SampleEngine,
+    alone,
+    eventually,
+    house,
+    pair,
+    run,
+    vllm,
+)
 
 
 @pytest.mark.parametrize("status", [400, 422, 403])

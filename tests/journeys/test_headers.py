@@ -13,7 +13,9 @@ from tests.support.house import CHAT, HELLO, Edge, alone, run
 BODY = json.dumps(HELLO).encode()
 
 
-async def _sent(edge: Edge, *lines: str, path: str = CHAT, framing: str = "") -> tuple[bytes, list[tuple[bytes, bytes]]]:
+async def _sent(
+    edge: Edge, *lines: str, path: str = CHAT, framing: str = ""
+) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """Send a request with exactly these header lines; the whole answer, and the headers that the engine saw."""
     framing = framing or f"content-length: {len(BODY)}"
     head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: client.example", *lines, framing, "connection: close"])
@@ -54,7 +56,14 @@ def test_a_chunked_request_goes_up_with_its_length() -> None:
     run(main())
 
 
-HOP = ("Keep-Alive: timeout=5", "Proxy-Authenticate: x", "Proxy-Authorization: x", "TE: trailers", "Trailer: x", "Upgrade: h2c")
+HOP = (
+    "Keep-Alive: timeout=5",
+    "Proxy-Authenticate: x",
+    "Proxy-Authorization: x",
+    "TE: trailers",
+    "Trailer: x",
+    "Upgrade: h2c",
+)
 
 
 def test_hop_by_hop_headers_end_here_on_the_way_up() -> None:
@@ -62,7 +71,9 @@ def test_hop_by_hop_headers_end_here_on_the_way_up() -> None:
 
     async def main() -> None:
         async with alone() as edge:
-            _, seen = await _sent(edge, *HOP, "Proxy-Connection: keep-alive", "Connection: X-Foo", "X-Foo: hop", "X-Bar: end")
+            _, seen = await _sent(
+                edge, *HOP, "Proxy-Connection: keep-alive", "Connection: X-Foo", "X-Foo: hop", "X-Bar: end"
+            )
             kept = {name.lower() for name, _ in seen}
             assert kept == {b"host", b"content-length", b"x-bar"}
 
@@ -98,9 +109,19 @@ def test_trace_headers_and_the_query_travel_on() -> None:
 
     async def main() -> None:
         async with alone() as edge:
-            lines = ("traceparent: 00-a-b-01", "tracestate: x=1", "X-Stainless-Lang: python", "User-Agent: OpenAI/Python")
+            lines = (
+                "traceparent: 00-a-b-01",
+                "tracestate: x=1",
+                "X-Stainless-Lang: python",
+                "User-Agent: OpenAI/Python",
+            )
             _, seen = await _sent(edge, *lines, path=CHAT + "?v=1&x=%20")
-            assert [name for name, _ in seen][1:-1] == [b"traceparent", b"tracestate", b"x-stainless-lang", b"user-agent"]
+            assert [name for name, _ in seen][1:-1] == [
+                b"traceparent",
+                b"tracestate",
+                b"x-stainless-lang",
+                b"user-agent",
+            ]
             assert edge.one.requests[-1].target == b"/v1/chat/completions?v=1&x=%20"
 
     run(main())
@@ -166,7 +187,9 @@ def test_an_engine_s_own_autohedge_headers_are_not_doubled() -> None:
 
     async def main() -> None:
         async with alone() as inner:
-            config = f'server: {{listen: "127.0.0.1:0"}}\nupstream_registry: {{outer: {{host: "{inner.url}", model: m}}}}\n'
+            config = (
+                f'server: {{listen: "127.0.0.1:0"}}\nupstream_registry: {{outer: {{host: "{inner.url}", model: m}}}}\n'
+            )
             async with alone(config=config) as outer:
                 heard = await outer.chat()
                 assert heard.status == 200

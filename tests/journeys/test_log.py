@@ -11,7 +11,12 @@ import pytest
 
 from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, body_of, eventually, pair, run
 
-SECRETS = {"authorization": "Bearer sk-secret", "x-api-key": "sk-secret", "x-portkey-api-key": "sk-secret", "cookie": "sk-secret"}
+SECRETS = {
+    "authorization": "Bearer sk-secret",
+    "x-api-key": "sk-secret",
+    "x-portkey-api-key": "sk-secret",
+    "cookie": "sk-secret",
+}
 
 
 def _config(level: str, hosts: str = '"${ONE}"') -> str:

@@ -10,7 +10,9 @@ import pytest
 from tests.support.house import CHAT, HELLO, SERVER, TIMES, SampleEngine, alone, house, pair, run, vllm
 
 ALIASED = SERVER + TIMES + 'upstream_registry:\n  alone: {host: "${ONE}", aliases: {gpt-4o: m}}\n'
-SPELLED = b'{ "stream" :false,\n"messages":[{"role":"user","content":"the \\"model\\": gpt-4o"}],"model" : "gpt-4o" ,"n":1e0}'
+SPELLED = (
+    b'{ "stream" :false,\n"messages":[{"role":"user","content":"the \\"model\\": gpt-4o"}],"model" : "gpt-4o" ,"n":1e0}'
+)
 
 
 def test_an_alias_changes_one_span_of_bytes() -> None:
@@ -84,7 +86,9 @@ def test_an_azure_flavoured_client(named: dict[str, Any], path: str) -> None:
 
 def test_a_deployment_is_the_model_that_is_asked_for() -> None:
     """Facts 00b: an engine of several models (vLLM with adapters) must hear the name from the path, or it takes its base."""
-    config = SERVER + TIMES + 'upstream_registry:\n  a: {host: "${ONE}", aliases: {adapter: m}}\n  b: {host: "${TWO}"}\n'
+    config = (
+        SERVER + TIMES + 'upstream_registry:\n  a: {host: "${ONE}", aliases: {adapter: m}}\n  b: {host: "${TWO}"}\n'
+    )
 
     async def main() -> None:
         async with house(config, one=vllm(), two=SampleEngine("vllm", model="base")) as edge:
@@ -137,7 +141,9 @@ def test_an_azure_upstream(stream: bool) -> None:
     async def main() -> None:
         engine = SampleEngine("azure", model="gpt-4o", key="sk-azure")
         async with house(AZURE.replace("DEP", "gpt-4o"), one=engine) as edge:
-            heard = await edge.post(HELLO | {"model": "gpt-4o", "stream": stream}, headers={"authorization": "Bearer sk-client"})
+            heard = await edge.post(
+                HELLO | {"model": "gpt-4o", "stream": stream}, headers={"authorization": "Bearer sk-client"}
+            )
             assert heard.status == 200
             request = edge.one.last_request
             assert request is not None

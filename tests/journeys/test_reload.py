@@ -112,7 +112,9 @@ def test_settings_that_hold_at_once(tmp_path: Path) -> None:
 
 def test_what_takes_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A setting that is read once is never silently ignored."""
-    changed = PAIR.replace("connect: 500ms", "connect: 1s") + "learning: {interval: 30s}\nvalidation: {schema_depth: 10}\n"
+    changed = (
+        PAIR.replace("connect: 500ms", "connect: 1s") + "learning: {interval: 30s}\nvalidation: {schema_depth: 10}\n"
+    )
 
     async def main() -> None:
         path = tmp_path / "autohedge.yaml"
@@ -129,7 +131,10 @@ def test_what_takes_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_an_azure_version_follows_the_file(tmp_path: Path) -> None:
     """Paths are made anew when a backend changes: a new api_version is in the next request."""
-    old = SERVER + 'upstream_registry:\n  az: {provider: azure, host: "${ONE}", model: m, deployment: m, api_version: "2024-01-01"}\n'
+    old = (
+        SERVER
+        + 'upstream_registry:\n  az: {provider: azure, host: "${ONE}", model: m, deployment: m, api_version: "2024-01-01"}\n'
+    )
 
     async def main() -> None:
         path = tmp_path / "autohedge.yaml"
@@ -139,9 +144,7 @@ def test_an_azure_version_follows_the_file(tmp_path: Path) -> None:
             assert edge.one.last_request.query["api-version"] == "2024-01-01"
             path.write_text(old.replace("2024", "2026"))
             _hang_up()
-            await eventually(
-                lambda: edge.house.registry.snapshot.backends["az"].params["api_version"] == "2026-01-01"
-            )
+            await eventually(lambda: edge.house.registry.snapshot.backends["az"].params["api_version"] == "2026-01-01")
             await edge.chat()
             assert edge.one.last_request.query["api-version"] == "2026-01-01"
 

@@ -174,7 +174,12 @@ def heard_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_one_line_tells_the_way_of_a_request(heard_log: pytest.LogCaptureFixture) -> None:
     """eidex: method, path, status, times and sizes; on the data path the attempts that were made and who answered."""
     config = PAIR.replace("grace: 1s", "grace: 1s, access_log: info")
-    sent = {"authorization": "Bearer sk-secret", "x-forwarded-for": "10.0.0.9", "x-request-id": "mine", "user-agent": "curl"}
+    sent = {
+        "authorization": "Bearer sk-secret",
+        "x-forwarded-for": "10.0.0.9",
+        "x-request-id": "mine",
+        "user-agent": "curl",
+    }
 
     async def main() -> None:
         async with pair("status=500:times=1", config=config) as edge:
@@ -299,7 +304,8 @@ def test_an_endpoints_file_is_followed(tmp_path: Path) -> None:
 
     async def main() -> None:
         one, two = vllm(), vllm()
-        await one.start()
+        await one.start()  # it keeps its port
+        await one.stop()
         path.write_text(written(one))
         async with house(config, one=one, two=two) as edge:
             assert (await edge.chat()).status == 200
@@ -379,7 +385,9 @@ def test_a_million_tokens_never_reach_an_engine() -> None:
 
 def test_a_provider_that_is_gone_stays_gone_after_a_restart(tmp_path: Path) -> None:
     """The article, 3.4: the 410 with "retired" takes the provider out at once, for good, and a restart does not forget it."""
-    config = APART.replace('first: {host: "${ONE}", ', 'walkai: {host: "${ONE}", provider: openai-compatible, model: m, ')
+    config = APART.replace(
+        'first: {host: "${ONE}", ', 'walkai: {host: "${ONE}", provider: openai-compatible, model: m, '
+    )
     env = {"AUTOHEDGE_DATA": str(tmp_path)}
 
     async def main() -> None:

@@ -20,7 +20,9 @@ def _error(answer: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/", "/v1", "/v1/chat", "/health/", "/v1/models/none", "//v1/models", "/%00"])
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/", "/v1", "/v1/chat", "/health/", "/v1/models/none", "//v1/models", "/%00"]
+)
 def test_an_unknown_path_is_a_404_in_the_envelope(path: str) -> None:
     """No HTML, no redirect, no framework's own words."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autohedge.core.types import BackendSpec, Snapshot, SourceView, Verdict
+from autohedge.core.types import BackendSpec, Candidate, Snapshot, SourceView, Verdict
 from autohedge.rules.alerts import (
     KNOWN,
     PATIENCE,
@@ -39,8 +39,8 @@ def back(at: float, name: str = "r1", topic: Topic = Topic.BREAKER) -> Event:
     return Event(topic, name, False, f"backend b, {name}", "the replica is back", at, name)
 
 
-def board(**more: float | int) -> Board:
-    return Board(replace(Pace(), **more))
+def board(queue: int = 100) -> Board:
+    return Board(Pace(queue=queue))
 
 
 def phases(one: Board, now: float) -> list[str]:
@@ -227,7 +227,7 @@ def test_state_is_told_lost_and_found() -> None:
 def moves(*states: State) -> list[tuple[Event, ...]]:
     """The events of one breaker that goes through these states."""
     found = []
-    for number, (old, new) in enumerate(zip(states, states[1:], strict=False)):
+    for number, (old, new) in enumerate(pairwise(states)):
         found.append(moved(candidate(), Transition(old, new, f"why {new}", 7.0), 100.0 + number))
     return found
 
@@ -237,6 +237,8 @@ def test_an_opening_names_the_figures_and_no_address() -> None:
     (event,) = moved(candidate(), Transition(State.CLOSED, State.OPEN, "6/10 succeeded", 7.0), 100.0)
     assert (event.topic, event.on, event.where, event.at) == (Topic.BREAKER, True, "backend b, model m", 100.0)
     assert event.text == "a replica is out of the pool: 6/10 succeeded"
+    (event,) = moved(candidate(model=""), Transition(State.CLOSED, State.OPEN, "6/10 succeeded", 7.0), 100.0)
+    assert event.where == "backend b"
     assert "h1" in event.fact
     assert "h1" not in event.where + event.text
 
@@ -244,7 +246,12 @@ def test_an_opening_names_the_figures_and_no_address() -> None:
 def test_real_breakers_move_the_board() -> None:
     """A ward with one sick replica: out, and back after its trials."""
     ward, one = Ward(), board()
-    ward.health._told = lambda who, moving: [one.note(event) for event in moved(who, moving, ward.now)]
+
+    def told(who: Candidate, moving: Transition) -> None:
+        for event in moved(who, moving, ward.now):
+            one.note(event)
+
+    ward.health._told = told
     patient = candidate()
     ward.live(candidate("h2"), Verdict.ANSWER)
     ward.live(patient, Verdict.ANSWER, *[S] * 9)

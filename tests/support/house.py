@@ -40,7 +40,8 @@ HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 
 # Every wait of a test is short; the order of the figures is that of the defaults.
 TIMES = "timeouts: {connect: 500ms, first_byte: 400ms, loading: 3s, stall: 300ms, total: 4s, hold: 1s}\n"
-SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
+# Probes are off: what an engine receives is what a test sent.
+SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\nprobe: {enabled: off}\n'
 ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
 APART = SERVER + TIMES + 'upstream_registry:\n  first: {host: "${ONE}", priority: 1}\n  second: {host: "${TWO}"}\n'
 PAIR = SERVER + TIMES + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'
@@ -200,7 +201,11 @@ async def house(
 ) -> AsyncIterator[Edge]:
     """Start the engines and an AutoHedge in front of them. With `path`, the configuration is a file that is followed."""
     data = tempfile.TemporaryDirectory(prefix="autohedge-test-")  # its state: no two tests share a retirement
-    given = {"AUTOHEDGE_DATA": data.name} | {name.upper(): await engine.start() for name, engine in engines.items()} | dict(env or {})
+    given = (
+        {"AUTOHEDGE_DATA": data.name, "AUTOHEDGE_PROBE_ENABLED": "false"}
+        | {name.upper(): await engine.start() for name, engine in engines.items()}
+        | dict(env or {})
+    )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if path is not None:
         path.write_text(config)

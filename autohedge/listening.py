@@ -1,0 +1,34 @@
+"""The listening socket, and the word that it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+BACKLOG = 2048
+
+
+def listen(bind: tuple[str, int]) -> socket.socket:
+    """A listening socket; raises OSError when the address is taken."""
+    host, port = bind
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def tell_ready(server: uvicorn.Server, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+    """Call `on_ready` with the address as soon as requests are taken."""
+    host, port = listener.getsockname()[:2]  # now: a stop before anything is served closes the socket
+    while not server.started:  # noqa: ASYNC110 - uvicorn tells by this flag alone
+        await asyncio.sleep(0.01)
+    on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

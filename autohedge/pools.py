@@ -1,0 +1,42 @@
+"""The connections to every replica: a pool is made when a replica is first used and closed when it vanished.
+
+It must not know: who is tried when.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from functools import cache
+
+from autohedge.core.types import Candidate
+from autohedge.providers import DIALECTS
+from autohedge.wire.connection import Options
+from autohedge.wire.pool import Pool
+
+
+class Pools:
+    """`connect` is seconds until a connection stands. An idle one is kept as long as its kind of engine keeps it, less 2 s."""
+
+    def __init__(self, connect: float) -> None:
+        self._connect = connect
+        self._pools: dict[str, Pool] = {}
+
+    def of(self, candidate: Candidate) -> Pool:
+        replica = candidate.replica
+        pool = self._pools.get(replica.id)
+        if pool is None:
+            tls = trusted() if replica.address.tls else None
+            options = Options(connect=self._connect, keep_alive=DIALECTS[candidate.kind].keep_alive, ssl=tls)
+            pool = self._pools[replica.id] = Pool(replica.address, options)
+        return pool
+
+    def keep_only(self, replicas: Mapping[str, object]) -> None:
+        for name in [name for name in self._pools if name not in replicas]:
+            self._pools.pop(name).close()
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """The certificates of the system, read once: that takes 20 ms."""
+    return ssl.create_default_context()

@@ -1,0 +1,42 @@
+"""A child that ends with its parent, however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+CHILD = "from autohedge.demo.parent import end_with_parent; end_with_parent(); print('up', flush=True); import time; time.sleep(60)"
+PARENT = (
+    "import subprocess, sys, time; "
+    f"child = subprocess.Popen([sys.executable, '-c', {CHILD!r}], stdout=subprocess.PIPE); child.stdout.readline(); "
+    "print(child.pid, flush=True); time.sleep(60)"
+)
+
+
+def running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux does it")
+def test_a_killed_parent_takes_its_child_along() -> None:
+    """SIGKILL gives nobody time to clean up; no engine of a quickstart outlives it."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert running(child)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    until = time.monotonic() + 3
+    while running(child) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not running(child)

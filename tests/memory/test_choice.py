@@ -1,0 +1,164 @@
+"""The plan's two short cuts: who is obviously first, and whose shut door is knocked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autohedge.core.types import (
+    Address,
+    Attempt,
+    BackendSpec,
+    Candidate,
+    Failure,
+    Judgement,
+    Kind,
+    Limits,
+    Outcome,
+    Replica,
+    Seat,
+    Verdict,
+)
+from autohedge.memory.choice import KNOCK, Choice
+from autohedge.memory.health import Health
+from autohedge.rules.breaker import Options
+from autohedge.rules.standing import State, Wish
+
+
+def candidate(name: str, priority: int = 50, cap: int | None = None) -> Candidate:
+    spec = BackendSpec("b", priority=priority)
+    return Candidate(Replica(name, "b", Address(name, 1), Seat(cap)), spec, Kind.VLLM, "m", Limits())
+
+
+class Desk:
+    def __init__(self, probed: bool = False) -> None:
+        self.health = Health(lambda: 0.5, Options(probed=probed))
+        self.choice = Choice(self.health)
+        self.gone: set[str] = set()
+
+    def first(self, *candidates: Candidate, now: float = 0.0) -> str | None:
+        admitted = self.choice.first(
+            candidates, now, lambda one: one.replica.id if one.replica.id in self.gone else None
+        )
+        return None if admitted is None else admitted.candidate.replica.id
+
+    def knock(self, *candidates: Candidate, now: float = 0.0) -> str | None:
+        admitted = self.choice.knock(candidates, now)
+        return None if admitted is None else admitted.candidate.replica.id
+
+    def tell(self, where: Candidate, verdict: Verdict, now: float = 0.0, times: int = 1) -> None:
+        failure = Failure.REFUSED if verdict is Verdict.DEAD else None
+        for _ in range(times):
+            stamp = self.health.entry(where, now).breaker.stamp
+            outcome = Outcome(failure=failure)
+            self.health.record(Attempt(where, now, stamp, outcome=outcome, judgement=Judgement(verdict)), now)
+
+    def state(self, where: Candidate) -> State:
+        return self.health.entry(where, 0.0).breaker.state
+
+
+def test_the_least_loaded_of_the_first_priority() -> None:
+    desk = Desk()
+    one, two, three = candidate("1"), candidate("2"), candidate("3", priority=1)
+    three.replica.seat.in_flight = 9
+    assert desk.first(one, two, three) == "3"
+    assert desk.first(one, two) == "1"
+    one.replica.seat.in_flight = 1
+    assert desk.first(one, two) == "2"
+
+
+def test_ties_go_to_the_one_that_waited_longest() -> None:
+    """Round robin without a counter of its own."""
+    desk = Desk()
+    one, two = candidate("1"), candidate("2")
+    one.replica.seat.last = 8
+    two.replica.seat.last = 7
+    assert desk.first(one, two) == "2"
+
+
+def test_a_full_one_is_passed_over() -> None:
+    desk = Desk()
+    one, two = candidate("1", cap=1), candidate("2")
+    one.replica.seat.in_flight = 1
+    two.replica.seat.in_flight = 5
+    assert desk.first(one, two) == "2"
+    assert desk.first(one) is None
+
+
+def test_a_retired_one_is_never_the_obvious_choice() -> None:
+    desk = Desk()
+    desk.gone = {"1"}
+    assert desk.first(candidate("1"), candidate("2")) == "2"
+    assert desk.first(candidate("1")) is None
+
+
+def test_who_is_not_plainly_well_is_left_to_the_plan() -> None:
+    """Open, draining, or never heard where probes would tell: the whole plan weighs these."""
+    desk = Desk()
+    one = candidate("1")
+    desk.tell(one, Verdict.DEAD, times=2)
+    assert desk.state(one) is State.OPEN
+    assert desk.first(one) is None
+    two = candidate("2")
+    desk.first(two)
+    desk.health.force("2", Wish.DRAIN)
+    assert desk.first(two) is None
+    assert Desk(probed=True).first(candidate("3")) is None
+    assert Desk(probed=False).first(candidate("3")) == "3"
+
+
+def test_the_stamp_is_the_breaker_s() -> None:
+    """A late result of an earlier generation is known by it."""
+    desk = Desk()
+    one = candidate("1")
+    admitted = desk.choice.first([one], 5.0, lambda _one: None)
+    assert admitted is not None
+    assert admitted.stamp == desk.health.entry(one, 5.0).breaker.stamp
+    assert desk.health.entry(one, 5.0).used == 5.0
+
+
+def test_nobody_is_nobody() -> None:
+    assert Desk().first() is None
+    assert Desk().knock() is None
+
+
+def test_a_shut_door_is_knocked_at_once_a_second() -> None:
+    """Issue acceptance 4: a killed engine that is back serves the next caller; one that is gone costs a refused connection."""
+    desk = Desk()
+    one = candidate("1")
+    desk.tell(one, Verdict.DEAD, times=2)
+    assert [desk.knock(one, now=at) for at in (0.0, 0.5, KNOCK, KNOCK + 0.5, 2 * KNOCK)] == ["1", None, "1", None, "1"]
+
+
+def test_doors_are_knocked_at_in_turn() -> None:
+    desk = Desk()
+    both = [candidate("1"), candidate("2")]
+    for one in both:
+        desk.tell(one, Verdict.DEAD, times=2)
+    assert [desk.knock(*both, now=at) for at in (0.0, 0.1, 0.2)] == ["1", "2", None]
+
+
+@pytest.mark.parametrize("why", ["well", "ratio", "drained"])
+def test_only_hard_evidence_is_knocked_at(why: str) -> None:
+    """A replica that answers badly is not helped by one more request; the operator's wish stands."""
+    desk = Desk()
+    one, two = candidate("1"), candidate("2")
+    desk.first(one, two)
+    if why == "ratio":
+        desk.tell(two, Verdict.ANSWER, times=6)
+        desk.tell(one, Verdict.SICK, times=6)
+        assert desk.state(one) is State.OPEN
+    elif why == "drained":
+        desk.tell(one, Verdict.DEAD, times=2)
+        desk.health.force("1", Wish.DRAIN)
+    assert desk.knock(one) is None
+
+
+def test_a_replica_is_remembered_by_its_id() -> None:
+    """A new snapshot holds other objects for the same replica."""
+    desk = Desk()
+    one = candidate("1")
+    desk.tell(one, Verdict.DEAD, times=2)
+    assert desk.knock(one) == "1"
+    assert desk.knock(replace(one, rung=1)) is None

@@ -1,0 +1,97 @@
+"""The command line: what each word does, and the exit code it ends with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autohedge import __version__, cli
+
+GOOD = "server: {listen: ':0'}\nupstream_registry:\n  a: {host: h, api_key: '${KEY}'}\n"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AUTOHEDGE_CONFIG", raising=False)
+    monkeypatch.setenv("AUTOHEDGE_DATA", str(tmp_path))
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+def test_check_prints_what_holds_and_where_it_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effective configuration with the origin of each value; no secret in it."""
+    monkeypatch.setenv("KEY", "sk-secret")
+    monkeypatch.setenv("AUTOHEDGE_QUEUE_SIZE", "7")
+    assert cli.main(["check", "--config", written(tmp_path, GOOD)]) == 0
+    shown = capsys.readouterr().out
+    assert "config.yaml line 1" in shown
+    assert "AUTOHEDGE_QUEUE_SIZE" in shown
+    assert "sk-secret" not in shown
+
+
+def test_check_tells_every_fault_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line numbers, the nearest known key, exit code 1; A44: the variable's name."""
+    text = "server: {lisen: ':0'}\nqueue: {size: many}\nupstream_registry:\n  a: {host: h, api_key: '${NOT_SET}'}\n"
+    assert cli.main(["check", "--config", written(tmp_path, text)]) == 1
+    said = capsys.readouterr().err
+    for word in ("config.yaml:1: ", "listen", "config.yaml:2: ", "queue.size", "NOT_SET"):
+        assert word in said
+
+
+def test_serve_with_a_wrong_configuration(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A44: said in words, exit code 1, nothing listens."""
+    assert cli.main(["serve", "--config", written(tmp_path, "nothing: 1\n")]) == 1
+    assert "the configuration is wrong" in caplog.text
+
+
+def test_serve_without_a_file(tmp_path: Path) -> None:
+    assert cli.main(["serve", "--config", str(tmp_path / "none.yaml")]) == 1
+
+
+def test_the_file_may_be_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AUTOHEDGE_CONFIG", written(tmp_path, "queue: {size: 3}\n"))
+    assert cli.main(["check"]) == 0
+    assert "config.yaml line 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["dance"], ["serve", "--nothing"]])
+def test_a_wrong_command_line_is_a_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        cli.main(words)
+    assert raised.value.code == 2
+    assert "usage: autohedge" in capsys.readouterr().err
+
+
+def test_the_engine_has_words_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["engine", "--list-faults"]) == 0
+    assert "B82" in capsys.readouterr().out
+
+
+def test_an_engine_may_end_with_its_parent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The quickstart's word: it is heard wherever it stands and is no word of the engine."""
+    heard: list[bool] = []
+    monkeypatch.setattr(cli, "end_with_parent", lambda: heard.append(True))
+    assert cli.main(["engine", "--list-faults", "--with-parent"]) == 0
+    assert heard == [True]
+    assert capsys.readouterr().out
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "autohedge", "version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
