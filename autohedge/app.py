@@ -27,8 +27,10 @@ from starlette.middleware.cors import CORSMiddleware
 
 from autohedge import __version__
 from autohedge.attempt import Attempter
-from autohedge.core.types import Appeared, BackendSpec, Candidate, Changed, DiscoveryEvent, Kind, Sweep
+from autohedge.core.types import BackendSpec, Candidate, Kind, Sweep
+from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog
+from autohedge.doors.admin import AdminWorld, admin_routes
 from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.examiner import Examiner
@@ -39,7 +41,7 @@ from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
-from autohedge.memory.retired import MERGES, News, Retirements
+from autohedge.memory.retired import MERGES, Retirements
 from autohedge.memory.tuning import rules_of
 from autohedge.payloads.reading import Bounds
 from autohedge.pools import Pools
@@ -47,8 +49,8 @@ from autohedge.relay import Relay
 from autohedge.reloading import follow, unheard
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
-from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Transition
+from autohedge.settings.effective import render
 from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.settings.model import Settings
@@ -56,10 +58,12 @@ from autohedge.sharing import Sharing
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
+from autohedge.speaking import Speaker
 from autohedge.state.opening import open_store
 from autohedge.state.resilient import Shared
 from autohedge.tools import Tools
 from autohedge.waiting import WaitingRoom
+from autohedge.watchers.alerting import Alerting, channels
 from autohedge.watchers.asking import Asker
 from autohedge.watchers.gate import Gate
 from autohedge.watchers.learning import Learner, Pace
@@ -142,7 +146,7 @@ class House:
                 async with asyncio.TaskGroup() as group:
                     watchers = group.create_task(self._watch())
                     await self._first_look()
-                    group.create_task(tell_ready(server, listener, on_ready))
+                    group.create_task(tell_ready(server, listener.getsockname(), on_ready))
                     await server.serve([listener])
                     watchers.cancel()
             finally:
@@ -162,12 +166,18 @@ class House:
     # --- wiring -----------------------------------------------------------------------------------------------------
 
     def _wire(self, asker: Asker) -> None:
+        self.asker = asker
         settings = self.settings
         validation = settings.validation
         state = settings.state
         store = open_store(state.url, state.prefix, Path(self.env.get("AUTOHEDGE_DATA") or "."), time.time)
         self.shared = Shared(store, f"{socket.gethostname()}-{self._prefix}", time.time, MERGES)
-        self.retirements = Retirements(self.shared, time.time, self._retirement_told)
+        host = socket.gethostname()
+        sends = channels(settings.alerts, asker, time.time, host)
+        self.alerting = Alerting(settings.alerts, sends, time.time, host, self.shared.lease)
+        self.speaker = Speaker(self.alerting, time.time)
+        self.shared.on_lost(self.speaker.state)
+        self.retirements = Retirements(self.shared, time.time, self.speaker.retirement)
         self.room = WaitingRoom(settings.queue.size)
         self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
         self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
@@ -191,23 +201,30 @@ class House:
             retirements=self.retirements,
             cooling=Cooling(self.shared),
             shared=self.shared,
+            exhausted=self.speaker.exhausted,
             clock=self.clock,
             wall=time.time,
         )
         management = status_app(self.tools, self.standing, self._scrape, self.new_id)
         self.edge = Edge(Relay(self.tools), management, AccessLog(settings.server.access_log), self.new_id)
         self.edge.gate = self.standing.gate = self.gate
+        self.edge.keeper = self._keeper(settings)
+        world = AdminWorld(self.reload, self._effective, self.health.force, lambda: {"lost": self.alerting.lost})
+        management.include_router(admin_routes(self.tools, world))
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(kind for route in self.registry.snapshot.routes.values() for kind in route.kinds)
 
     def _health_changed(self, candidate: Candidate, transition: Transition) -> None:
-        LOGGER.warning(
-            "worker health changed: %s, model %s: %s -> %s (%s)",
-            *(candidate.replica.id, candidate.served, transition.old, transition.new, transition.reason),
-        )
-
+        self.speaker.health(candidate, transition)
         self.sharing.changed(candidate, transition)
+
+    def _keeper(self, settings: Settings) -> Gatekeeper:
+        url = settings.auth.verify_url
+        return Gatekeeper(settings.auth, self.clock, verifier(self.asker, url) if url else None)
+
+    def _effective(self) -> str:
+        return render(load(self.config, self.env, read_file))
 
     def _has_spare(self, _candidate: Candidate) -> bool:
         """Whether a rung could take over from the last replica of a model."""
@@ -220,9 +237,6 @@ class House:
     def _ask_again(self, replica: str) -> None:
         self.learner.poke(replica)
         self.probers.poke(replica)
-
-    def _retirement_told(self, fact: Retired, news: News) -> None:
-        LOGGER.warning("retired (%s): %s, model %s: %s", news.value, fact.provider, fact.model, fact.told(time.time()))
 
     def _scrape(self) -> bytes:
         snapshot = self.registry.snapshot
@@ -276,6 +290,7 @@ class House:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.shared.run())
             group.create_task(self.sharing.run())
+            group.create_task(self.alerting.run())
             group.create_task(self.probers.run())
             group.create_task(self.gate.run())
             group.create_task(watch(self.static, 60, self._swept))
@@ -286,11 +301,11 @@ class House:
                 group.create_task(watch(source, self.settings.sources.file.interval, self._swept))
             group.create_task(self.learner.run())
             if self.config is not None:
-                group.create_task(follow(self.config, partial(self._reload, self.config)))
+                group.create_task(follow(self.config, self.reload))
 
     def _swept(self, name: str, sweep: Sweep) -> None:
-        for event in self.registry.apply(name, sweep, time.time()):
-            LOGGER.info("discovery: %s", told(event))
+        events = self.registry.apply(name, sweep, time.time())
+        self.speaker.discovery(name, sweep, events, self.registry.snapshot)
         replicas = self.registry.snapshot.replicas
         self.pools.keep_only(replicas)
         self.health.keep_only(replicas)
@@ -299,17 +314,18 @@ class House:
         self.learner.wake()
         self.probers.wake()
 
-    def _reload(self, config: str) -> None:
+    def reload(self) -> tuple[str, ...]:
+        """Load the configuration again; returns why it was not taken over, () when it was."""
         try:
-            loaded = load(config, self.env, read_file)
+            loaded = load(self.config, self.env, read_file)
         except ConfigErrors as errors:
             LOGGER.warning("the changed configuration is wrong, the old one goes on:\n%s", errors)
-            return
+            return tuple(str(error) for error in errors.errors)
         for warning in loaded.warnings:
             LOGGER.warning("%s", warning)
         new, old = loaded.settings, self.settings
         if new == old:
-            return
+            return ()
         for name in unheard(old, new):
             LOGGER.warning("%s takes a restart to change", name)
         self.settings = self.tools.settings = new
@@ -318,18 +334,13 @@ class House:
         self.room.size = new.queue.size
         self.probers.reload(new)
         self.edge.log = AccessLog(new.server.access_log)
+        if new.auth != old.auth:
+            self.edge.keeper = self._keeper(new)
         self.static.reload(declared(new))
         LOGGER.info("the configuration was taken over")
+        return ()
 
 
 def declared(settings: Settings) -> tuple[BackendSpec, ...]:
     """Every backend of the configuration: the registry's, and those that only a fallback chain names."""
     return (*settings.backends(), *chains(settings).backends)
-
-
-def told(event: DiscoveryEvent) -> str:
-    """A discovery event as one line of the log: names and counts, no address."""
-    if isinstance(event, Changed):
-        return f"backend {event.new.name} changed, {len(event.new.addresses)} replicas"
-    verb = "appeared" if isinstance(event, Appeared) else "vanished"
-    return f"backend {event.spec.name} {verb}, {len(event.spec.addresses)} replicas, from {', '.join(event.spec.origins) or 'nowhere'}"

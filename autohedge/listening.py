@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 
@@ -26,9 +27,11 @@ def listen(bind: tuple[str, int]) -> socket.socket:
     return listener
 
 
-async def tell_ready(server: uvicorn.Server, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
-    """Call `on_ready` with the address as soon as requests are taken."""
-    host, port = listener.getsockname()[:2]  # now: a stop before anything is served closes the socket
+async def tell_ready(server: uvicorn.Server, address: tuple[Any, ...], on_ready: Callable[[str], None]) -> None:
+    """Call `on_ready` with the address as soon as requests are taken. `address` is the socket's name, read while it was open:
+    a stop before anything is served closes it.
+    """
+    host, port = address[:2]
     while not server.started:  # noqa: ASYNC110 - uvicorn tells by this flag alone
         await asyncio.sleep(0.01)
     on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -49,7 +49,7 @@ class Relay:
             tools.retries.primary(call.started)
             plan = self._plan.plainly(checked) or await self._plan.closely(call, checked)  # plan
             tried = await race(call, plan, tools.attempter, tools.settings.failover.attempts, self._may_retry)  # race
-            won = _winner(call, tried)
+            won = self._winner(call, tried)
             await self._commit(call, won, out)  # commit, stream
             call.poured = True
         finally:
@@ -59,6 +59,17 @@ class Relay:
 
     def _may_retry(self) -> bool:
         return self.tools.retries.take(self.tools.clock())
+
+    def _winner(self, call: Call, tried: Sequence[Opened]) -> Opened:
+        """The answer to commit: the winner, or the most telling failed answer of an engine; else raises the Problem."""
+        if tried and tried[-1].won:
+            return tried[-1]
+        problem = nothing_worked(call)
+        self.tools.exhausted(call.asked, problem.message)
+        telling = best(tried)
+        if telling is None:
+            raise problem
+        return telling
 
     # --- commit and stream ------------------------------------------------------------------------------------------
 
@@ -86,13 +97,3 @@ class Relay:
         if not override or any(name == b"content-encoding" for name, _ in won.headers):
             return ""
         return call.model or call.named or call.asked if override == "request" else override
-
-
-def _winner(call: Call, tried: Sequence[Opened]) -> Opened:
-    """The answer to commit: the winner, or the most telling failed answer of an engine; else raises the Problem."""
-    if tried and tried[-1].won:
-        return tried[-1]
-    telling = best(tried)
-    if telling is not None:
-        return telling
-    raise nothing_worked(call)

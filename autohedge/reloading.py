@@ -34,10 +34,14 @@ RESTART = (
     "breaker",
     "health",
     "startup",
+    "probe.enabled",
+    "probe.external",
+    "probe.light_interval",
+    "alerts",
 )
 
 
-async def follow(path: str, changed: Callable[[], None]) -> None:
+async def follow(path: str, changed: Callable[[], object]) -> None:
     """Call `changed` after each change of the file and on each SIGHUP, until cancelled."""
     hangup = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup.set)

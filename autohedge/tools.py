@@ -37,5 +37,6 @@ class Tools:
     retirements: Retirements
     cooling: Cooling
     shared: Shared
+    exhausted: Callable[[str, str], None]  # hears the model and the reason when nobody could answer
     clock: Callable[[], float]  # seconds of the process's monotonic clock
     wall: Callable[[], float]  # epoch seconds

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from autohedge.app import House, serve
+from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load_text
-from tests.support.house import ALONE, CHAT, HELLO, SERVER, SampleEngine, alone, eventually, house, pair, run, vllm
+from tests.support.house import ALONE, CHAT, HELLO, SERVER, alone, eventually, house, pair, run, vllm
 from tests.support.processes import Child, ending
 
 

@@ -30,7 +30,7 @@ def checked(desk: Desk, raw: bytes, **fields: Any) -> Checked:
 
 
 def two_sizes(**tokens: int) -> Desk:
-    desk = Desk(**tokens)
+    desk = Desk("", **tokens)
     desk.add("a", backend("small", "s:1"), lesson(model("m", context=100)))
     desk.add("b", backend("large", "l:1"), lesson(model("m", context=1000)))
     return desk

@@ -10,54 +10,18 @@ import pytest
 
 from autohedge.attempt import Opened
 from autohedge.call import Call, Out
-from autohedge.core.types import (
-    Address,
-    Attempt,
-    BackendSpec,
-    Candidate,
-    Door,
-    Failure,
-    Kind,
-    Limits,
-    Outcome,
-    Replica,
-    Seat,
-)
+from autohedge.core.types import Attempt, Door, Failure, Outcome
 from autohedge.payloads.sse import ModelRewriter, StreamWatch
 from autohedge.stream import pour
 from autohedge.wire.answer import Answer
-from autohedge.wire.errors import WireError
 from autohedge.wire.server import AbortResponse
+from tests.support.played import Played, candidate
 from tests.support.vtime import run
 
 EVENT = b'data: {"model":"m","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
 END = b'data: {"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 DONE = b"data: [DONE]\n\n"
 ERROR = b'data: {"error":{"message":"x","type":"t","param":null,"code":500}}\n\n'
-
-
-class Rest:
-    """What is left of an answer: pieces, seconds, a failure."""
-
-    def __init__(self, *script: bytes | float | Failure) -> None:
-        self.script = list(script)
-        self.stall = 20.0
-
-    @property
-    def ended(self) -> bool:
-        return not self.script
-
-    async def read(self) -> bytes:
-        while self.script:
-            step = self.script.pop(0)
-            if isinstance(step, bytes):
-                return step
-            if isinstance(step, Failure):
-                raise WireError(step, sent=True)
-            await asyncio.sleep(min(step, self.stall))
-            if step > self.stall:
-                raise WireError(Failure.STALLED, sent=True)
-        return b""
 
 
 class Client:
@@ -78,10 +42,10 @@ def poured(
     *rest: bytes | float | Failure, first: bytes = EVENT, door: Door = Door.CHAT, stream: bool = True, **more: Any
 ) -> tuple[bytes, Outcome]:
     """Pour an answer whose `first` piece is read; what the client got, and the outcome."""
-    replica = Replica("b@h:1", "b", Address("h", 1), Seat())
-    where = Candidate(replica, BackendSpec("b"), Kind.VLLM, "m", Limits())
     outcome = Outcome(status=200, streamed=stream)
-    opened = Opened(Attempt(where, 0.0, outcome=outcome), lambda _replica: None, cast("Answer", Rest(*rest)), 200)
+    opened = Opened(
+        Attempt(candidate(), 0.0, outcome=outcome), lambda _replica: None, cast("Answer", Played(*rest)), 200
+    )
     opened.pieces = [first]
     if stream:
         opened.watch = StreamWatch(door)

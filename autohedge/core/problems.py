@@ -54,7 +54,8 @@ CODES = {
 @dataclass(frozen=True, slots=True)
 class Detail:
     """One finding. `param` is the field's path ("messages[0].role"), `value` a shortened copy of what was sent,
-    `limit` the number that was exceeded and `source` where that number was learned."""
+    `limit` the number that was exceeded and `source` where that number was learned.
+    """
 
     param: str | None
     code: str
@@ -72,7 +73,7 @@ class Detail:
         }
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818 - the design's word for an error that we answer ourselves
     """An error that AutoHedge answers itself; never raised bare."""
 
     status: ClassVar[int] = 500

@@ -79,7 +79,8 @@ class Fact(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model on a backend accepts, in tokens. `abilities` says yes or no to a `Door` value or to
-    "tools", "vision", "response_format"; what is absent is unknown and is not checked."""
+    "tools", "vision", "response_format"; what is absent is unknown and is not checked.
+    """
 
     context: Fact[int] | None = None  # prompt and answer together
     max_input: Fact[int] | None = None  # the prompt alone

@@ -143,7 +143,7 @@ class _Drawer:
         self._random = np.random.default_rng(shape.seed)
 
     def __call__(self, *size: int) -> Array:
-        values = self._random.standard_normal(size) / np.sqrt(size[-1])
+        values: Array = self._random.standard_normal(size) / np.sqrt(size[-1])
         return values.astype(np.float32)
 
 

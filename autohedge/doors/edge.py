@@ -26,10 +26,12 @@ from autohedge.core.problems import (
     Unavailable,
     Unsupported,
 )
+from autohedge.doors.access import CREDENTIALS, Gatekeeper
 from autohedge.doors.access_log import AccessLog, Line
 from autohedge.doors.envelope import ENVELOPES, openai, rendered
 from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
+from autohedge.settings.people import Auth
 from autohedge.watchers.gate import Gate
 from autohedge.wire.heads import HOP_BY_HOP, end_to_end
 from autohedge.wire.server import AbortResponse
@@ -41,6 +43,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOGGER = logging.getLogger("autohedge.edge")
 # Not handed on: the upstream has its own Host and framing, and the expectation was answered here.
 OWN = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"api-key"}
+MINE = OWN | CREDENTIALS
 ID_LIMIT = 200
 
 
@@ -53,8 +56,9 @@ class Edge:
         self.log = log
         self._new_id = new_id
         self.gate: Gate | None = None  # requests are refused until it is open
+        self.keeper = Gatekeeper(Auth(), relay.tools.clock)  # lets anybody in; replaced when its settings are known
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - one frame per request
         if scope["type"] != "http":
             await self.management(scope, receive, send)
             return
@@ -74,7 +78,10 @@ class Edge:
             request_id = fields.get(b"x-request-id", b"")[:ID_LIMIT] or self._new_id()
             if scope["method"] != "POST":
                 raise MethodNotAllowed(f"{entry.target} takes POST", headers=[(b"allow", b"POST")])
-            call = self._admit(entry, scope, fields, request_id, started)
+            got = self.keeper.admit(fields, started)
+            if got.unverified:
+                got = await self.keeper.verify(fields)
+            call = self._admit(entry, scope, fields, request_id, started, strip=got.strip)
             limit = tools.settings.server.max_body_bytes
             if int(fields.get(b"content-length", b"0")) > limit:
                 raise _too_large(limit)
@@ -114,7 +121,9 @@ class Edge:
                 )
                 self.log.write(line, out, call)
 
-    def _admit(self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float) -> Call:
+    def _admit(
+        self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float, *, strip: bool
+    ) -> Call:
         if self.gate is not None and not self.gate.open:
             raise _not_yet(self.gate)
         headers: list[Header] = scope["headers"]
@@ -122,10 +131,10 @@ class Edge:
         encoding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
         if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
             raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
-        forwarded = end_to_end(headers, fields, OWN)
-        if bearer is not None:
+        forwarded = end_to_end(headers, fields, MINE if strip else OWN)
+        if bearer is not None and not strip:
             _check_bearer(bearer)
-        elif key:
+        elif key and not strip:
             forwarded.append((b"authorization", b"Bearer " + key))
         query: bytes = scope["query_string"]
         if entry.azure and b"api-version" in query:

@@ -3,7 +3,8 @@
 - `first`: nearly every request goes to the least loaded replica that is plainly well. A whole plan is computed only when
   there is none, or when this one failed.
 - `knock`: where nobody listened a while ago, somebody may be back. When a request has nowhere else to go, one in `KNOCK`
-  seconds tries a replica whose connections were refused: it costs a refused connection at most.
+  seconds tries a replica whose connections were refused: it costs a refused connection at most. Once somebody answered, the
+  door counts as open for those who have nowhere else to go, until probes have closed the breaker.
 
 It must not know: how breakers judge, the chain.
 """
@@ -57,7 +58,8 @@ class Choice:
         for candidate in candidates:
             breaker = self._health.entry(candidate, now).breaker
             shut = breaker.state is State.OPEN and breaker.hard and breaker.wish is Wish.NONE
-            if shut and now - self._knocked.get(candidate.replica.id, NEVER) >= KNOCK:
+            knocked = self._knocked.get(candidate.replica.id, NEVER)
+            if shut and (now - knocked >= KNOCK or breaker.answered_at >= knocked > NEVER):
                 if len(self._knocked) >= KNOCKED:
                     self._knocked.clear()
                 self._knocked[candidate.replica.id] = now

@@ -16,7 +16,7 @@ from tests.support.world import backend, lesson, model
 
 def made(config: str = "") -> Desk:
     desk = Desk(config)
-    desk.tools.shared.lost = ""  # type: ignore[misc]
+    desk.tools.shared.lost = ""
     desk.add("static", backend("b", "one:1", "two:1"), *[lesson(model("org/m", context=400, owned_by="vllm"))] * 2)
     return desk
 
@@ -29,7 +29,9 @@ def asked(
     async def main() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
-            return await client.request(method, path, headers=headers)
+            return await client.request(
+                method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+            )
 
     answer: httpx.Response = run(main())
     return answer
@@ -66,7 +68,7 @@ def test_health_while_one_replica_is_usable(path: str) -> None:
 
 def test_health_without_any_replica() -> None:
     desk = Desk()
-    desk.tools.shared.lost = ""  # type: ignore[misc]
+    desk.tools.shared.lost = ""
     assert asked(desk, "/health").status_code == 503
 
 
@@ -74,7 +76,7 @@ def test_what_is_degraded_is_named() -> None:
     """A blind source, a state that is out of reach: still 200, and said."""
     desk = made()
     desk.tools.registry.apply("static", Blind("no such file"), desk.now)
-    desk.tools.shared.lost = "redis: connection refused"  # type: ignore[misc]
+    desk.tools.shared.lost = "redis: connection refused"
     body = asked(desk, "/health").json()
     assert body["status"] == "degraded"
     assert body["blind_sources"] == {"static": "no such file"}
@@ -150,7 +152,7 @@ def test_methods(path: str) -> None:
     """HEAD wherever GET; anything else is a 405 that says so."""
     assert asked(made(), path, "HEAD").status_code == 200
     for method in ("POST", "DELETE", "PATCH"):
-        answer = asked(made(), path, method, **{"x-request-id": "mine"})
+        answer = asked(made(), path, method, x_request_id="mine")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
         assert answer.headers["x-request-id"] == "mine"
         assert answer.json()["error"]["code"] == "method_not_allowed"

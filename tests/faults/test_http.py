@@ -11,7 +11,8 @@ import zlib
 import httpx
 import pytest
 
-from tests.support.house import CHAT, HELLO, SERVER, TIMES, SampleEngine, alone, eventually, house, pair, run, vllm
+from autohedge.engine.sample import SampleEngine
+from tests.support.house import CHAT, HELLO, SERVER, TIMES, alone, eventually, house, pair, run, vllm
 
 
 def test_a_connection_closed_on_reuse_is_replaced() -> None:

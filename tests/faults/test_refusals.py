@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.house import ALONE, APART, HELLO, SERVER, TIMES, SampleEngine, alone, house, pair, run
+from autohedge.engine.sample import SampleEngine
+from tests.support.house import ALONE, APART, HELLO, SERVER, TIMES, alone, house, pair, run
 
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 

@@ -9,11 +9,13 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.support.house import CHAT, HELLO, SERVER, Edge, SampleEngine, alone, eventually, house, pair, run
+from autohedge.engine.sample import SampleEngine
+from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, eventually, house, pair, run
 
 MIB = 1 << 20
 Answerer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -151,7 +153,7 @@ def test_a_stream_is_not_buffered() -> None:
                 if b"[DONE]" in line:
                     break
             writer.close()
-            gaps = [late - early for early, late in zip(times, times[1:], strict=False)]
+            gaps = [late - early for early, late in pairwise(times)]
             assert len(gaps) > 10
             assert sum(gap > 0.02 for gap in gaps) > 8
             assert 0.5 < times[-1] - times[0] < 1.5
@@ -194,11 +196,11 @@ def test_two_hundred_clients_get_their_own_answers() -> None:
     """T28: streams and plain answers over shared connections, some clients leaving: everybody gets what answers its question."""
 
     async def main() -> None:
-        engines = {name: SampleEngine("vllm", model="m", faults=["echo"], latency=0.01) for name in ("one", "two")}
+        one, two = (SampleEngine("vllm", model="m", faults=["echo"], latency=0.01) for _ in range(2))
         config = (
             SERVER + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"], concurrency: 20}\nqueue: {size: 400}\n'
         )
-        async with house(config, **engines) as edge:
+        async with house(config, one=one, two=two) as edge:
 
             async def ask(number: int) -> None:
                 mark = f"question-{number}-{number * 7919}"

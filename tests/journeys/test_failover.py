@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from autohedge.engine.sample import SampleEngine
 from tests.support.house import (
     APART,
     CHAT,
@@ -14,7 +15,6 @@ from tests.support.house import (
     PAIR,
     SERVER,
     TIMES,
-    SampleEngine,
     alone,
     eventually,
     house,
@@ -135,8 +135,8 @@ def test_at_most_so_many_attempts() -> None:
     config = SERVER + TIMES + 'upstream_registry: {all: {hosts: ["${A}", "${B}", "${C}", "${D}"]}}\n'
 
     async def main() -> None:
-        engines = {name: vllm(faults=["status=500"]) for name in "abcd"}
-        async with house(config, **engines) as edge:
+        a, b, c, d = (vllm(faults=["status=500"]) for _ in range(4))
+        async with house(config, a=a, b=b, c=c, d=d) as edge:
             heard = await edge.chat()
             assert heard.status == 500
             assert sum(edge.work.values()) == 3

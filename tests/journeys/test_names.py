@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.house import CHAT, HELLO, SERVER, TIMES, SampleEngine, alone, house, pair, run, vllm
+from autohedge.engine.sample import SampleEngine
+from tests.support.house import CHAT, HELLO, SERVER, TIMES, alone, house, pair, run, vllm
 
 ALIASED = SERVER + TIMES + 'upstream_registry:\n  alone: {host: "${ONE}", aliases: {gpt-4o: m}}\n'
 SPELLED = (
@@ -36,8 +37,9 @@ def test_the_name_in_the_answer_may_be_replaced(override: str, shown: str) -> No
     """`openai.model_override`: in a plain answer and in every event of a stream; the rest are the engine's bytes."""
 
     async def main() -> None:
-        engines = {"one": vllm(name="x"), "two": vllm(name="x")}
-        async with house(ALIASED + f"openai: {{model_override: {override}}}\n", **engines) as edge:
+        async with house(
+            ALIASED + f"openai: {{model_override: {override}}}\n", one=vllm(name="x"), two=vllm(name="x")
+        ) as edge:
             for stream in (False, True):
                 body = HELLO | {"stream": stream}
                 direct = (await edge.client.post(edge.two.url + CHAT, json=body)).content

@@ -16,11 +16,12 @@ import pytest
 import zstandard
 
 from autohedge.core.types import Candidate, Failure
+from autohedge.engine.sample import SampleEngine
 from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
-from tests.support.house import CHAT, HELLO, SERVER, Edge, SampleEngine, alone, body_of, house, pair, run
+from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, body_of, house, pair, run
 
 LIMIT = SERVER.replace("grace", "max_body_bytes: 2000000, grace") + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'
 MIB = 1 << 20
@@ -107,8 +108,8 @@ def test_an_encoding_that_one_engine_does_not_read() -> None:
     config = SERVER + 'upstream_registry:\n  a: {host: "${ONE}", priority: 1}\n  b: {host: "${TWO}"}\n'
 
     async def main() -> None:
-        engines = {"one": SampleEngine("llamacpp", model="m"), "two": SampleEngine("ollama", model="m")}
-        async with house(config, **engines) as edge:
+        one, two = SampleEngine("llamacpp", model="m"), SampleEngine("ollama", model="m")
+        async with house(config, one=one, two=two) as edge:
             sent = zstandard.ZstdCompressor().compress(json.dumps(HELLO).encode())
             heard = await edge.post(sent, headers={"content-encoding": "zstd"})
             assert (heard.status, heard.backend) == (200, "b")

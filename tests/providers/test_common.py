@@ -120,7 +120,7 @@ def test_no_body_makes_the_counter_raise(dialect: Dialect, body: object, door: D
     more=st.integers(0, 2000),
     limits=st.lists(st.none() | st.integers(1, 2000), min_size=3, max_size=3),
 )
-def test_more_tokens_never_give_fewer_findings(  # noqa: PLR0917
+def test_more_tokens_never_give_fewer_findings(
     dialect: Dialect, door: Door, max_tokens: int | None, low: int, more: int, limits: list[int | None]
 ) -> None:
     """The cheap proof rests on it: no finding for an upper bound means none for the true count."""

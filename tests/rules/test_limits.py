@@ -212,7 +212,7 @@ def test_sglang_needs_room_for_max_tokens_too() -> None:
     context=st.none() | st.integers(1, 5000),
     door=st.sampled_from([Door.CHAT, Door.COMPLETIONS, Door.EMBEDDINGS]),
 )
-def test_what_surely_fits_is_never_refused(  # noqa: PLR0917
+def test_what_surely_fits_is_never_refused(
     kind: Kind, text: int, tokens: int, max_tokens: int | None, context: int | None, door: Door
 ) -> None:
     """The proof and the check agree: a true count is at most the bytes and the margin."""

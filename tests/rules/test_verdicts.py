@@ -272,7 +272,7 @@ def test_no_name_survives_in_its_quotes(before: str, name: str, mark: str) -> No
     finished=st.booleans(),
     failure=st.none() | st.sampled_from(list(Failure)),
 )
-def test_there_is_one_judgement_for_anything(  # noqa: PLR0917
+def test_there_is_one_judgement_for_anything(
     kind: Kind, status: int, body: Any, streamed: bool, finished: bool, failure: Failure | None
 ) -> None:
     """Total: no outcome makes it raise, and RETIRED never comes from a 2xx."""

@@ -95,6 +95,7 @@ class Desk:
             retirements=Retirements(self.shelf, clock),
             cooling=Cooling(self.shelf),
             shared=cast("Shared", self.shelf),
+            exhausted=lambda model, _why: self.told.append(f"exhausted {model}"),
             clock=clock,
             wall=clock,
         )

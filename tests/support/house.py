@@ -40,8 +40,7 @@ HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 
 # Every wait of a test is short; the order of the figures is that of the defaults.
 TIMES = "timeouts: {connect: 500ms, first_byte: 400ms, loading: 3s, stall: 300ms, total: 4s, hold: 1s}\n"
-# Probes are off: what an engine receives is what a test sent.
-SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\nprobe: {enabled: off}\n'
+SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
 ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
 APART = SERVER + TIMES + 'upstream_registry:\n  first: {host: "${ONE}", priority: 1}\n  second: {host: "${TWO}"}\n'
 PAIR = SERVER + TIMES + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'
@@ -93,7 +92,7 @@ class Heard:
 
     @property
     def backend(self) -> str:
-        return self.headers.get("x-autohedge-backend", "")
+        return str(self.headers.get("x-autohedge-backend", ""))
 
     @property
     def attempts(self) -> int:
@@ -208,10 +207,12 @@ async def house(
     )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if path is not None:
-        path.write_text(config)
+        path.write_text(config)  # noqa: ASYNC240 - nothing else runs yet
     loaded = load("house.yaml", given, lambda _: config)
     made = House(loaded.settings, None if path is None else str(path), given)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    impatient = mock.patch("uvicorn.server.asyncio", _Impatient())
+    impatient.start()
     with mock.patch("autohedge.app.Asker", partial(Asker, verify=trusted())):
         life = asyncio.get_running_loop().create_task(made.run(ready.set_result))
         await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -225,10 +226,21 @@ async def house(
         made.stop()
         await asyncio.gather(*(engine.stop() for engine in engines.values()))
         await life
-        data.cleanup()
+        impatient.stop()
         for number, handler in handlers.items():
             signal.signal(number, handler)
         data.cleanup()
+
+
+class _Impatient:
+    """asyncio for uvicorn: it looks whether it should stop every 5 ms, not every 100; a hundred tests wait for that."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.005))
 
 
 @cache
@@ -267,7 +279,7 @@ async def alone(*faults: str, kind: str = "vllm", config: str = ALONE, **setting
 @asynccontextmanager
 async def pair(*faults: str, kind: str = "vllm", config: str = PAIR, **settings: Any) -> AsyncIterator[Edge]:
     """Two engines of one kind; the first one, which is asked first, has these faults."""
-    engines = {name: SampleEngine(kind, model="m", **settings) for name in ("one", "two")}
-    async with house(config, **engines) as edge:
+    one, two = (SampleEngine(kind, model="m", **settings) for _ in range(2))
+    async with house(config, one=one, two=two) as edge:
         edge.one.set_faults(*faults)
         yield edge

@@ -1,0 +1,42 @@
+"""The listening socket, and the word that it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from autohedge.listening import listen, tell_ready
+from tests.support.vtime import run
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_listens_on_a_free_port(host: str) -> None:
+    with listen((host, 0)) as listener:
+        port = listener.getsockname()[1]
+        socket.create_connection((host, port), 1).close()
+
+
+def test_a_taken_port_is_an_error_and_leaves_no_socket() -> None:
+    with listen(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        listen(("127.0.0.1", taken.getsockname()[1]))
+
+
+@pytest.mark.parametrize(
+    ("address", "told"), [(("127.0.0.1", 8000), "http://127.0.0.1:8000"), (("::1", 8000, 0, 0), "http://[::1]:8000")]
+)
+def test_the_address_is_told_when_requests_are_taken(address: tuple[Any, ...], told: str) -> None:
+    async def main() -> list[str]:
+        server = SimpleNamespace(started=False)
+        heard: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            group.create_task(tell_ready(cast("Any", server), address, heard.append))
+            await asyncio.sleep(1)
+            assert heard == []
+            server.started = True
+        return heard
+
+    assert run(main()) == [told]

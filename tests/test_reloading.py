@@ -1,0 +1,67 @@
+"""When the configuration is loaded again, and what only counts at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from autohedge.reloading import RESTART, follow, text_of, unheard
+from autohedge.settings.load import load_text
+from autohedge.settings.model import Settings
+
+
+def settings(text: str) -> Settings:
+    return load_text(text, "c.yaml", {}, lambda path: path).settings
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("server: {access_log: info}", []),
+        ("timeouts: {stall: 3s}", []),
+        ("server: {listen: ':9'}", ["server.listen"]),
+        ("learning: {interval: 5s}", ["learning"]),
+        ("breaker: {window: 20}", ["breaker"]),
+        ("probe: {enabled: false}", ["probe.enabled"]),
+        ("probe: {interval: 3s}", []),
+    ],
+)
+def test_what_takes_a_restart_is_named(text: str, names: list[str]) -> None:
+    assert unheard(settings(""), settings(text)) == names
+
+
+def test_every_name_in_the_list_is_a_setting() -> None:
+    """A renamed setting would be forgotten here without a word."""
+    assert unheard(settings(""), settings("")) == []
+    assert len(set(RESTART)) == len(RESTART)
+
+
+def test_a_changed_text_and_a_hangup_are_told(tmp_path: Path) -> None:
+    """A touched file with the same text is no change; SIGHUP always is."""
+    path = tmp_path / "c.yaml"
+    path.write_text("a")
+
+    async def main() -> None:
+        told = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(follow(str(path), told.set))
+            await asyncio.sleep(0)
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.wait_for(told.wait(), 5)
+            told.clear()
+            path.write_text("b")
+            await asyncio.wait_for(told.wait(), 5)
+            following.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_cannot_be_read_has_no_text(tmp_path: Path) -> None:
+    assert text_of(str(tmp_path / "absent")) is None
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\xff\xfe\xff")
+    assert text_of(str(broken)) is None

@@ -1,0 +1,137 @@
+"""What workers tell each other about health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
+from autohedge.memory.health import Health
+from autohedge.rules.breaker import Options
+from autohedge.rules.probes import Probed
+from autohedge.rules.standing import State, Transition, Via
+from autohedge.sharing import Sharing
+from autohedge.state.resilient import Shared
+from tests.support.desk import Desk
+from tests.support.vtime import run
+from tests.support.world import backend, lesson, model
+
+
+class Book:
+    """One shared state for several workers: a put is heard by all others."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, Any]] = {}
+        self.desks: list[Desktop] = []
+        self.holder: object | None = None
+
+
+class Desktop:
+    """One worker's end of it."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.hearers: list[tuple[str, Callable[[str, Mapping[str, Any] | None], object]]] = []
+        book.desks.append(self)
+
+    def on_change(self, prefix: str, callback: Callable[[str, Mapping[str, Any] | None], object]) -> None:
+        self.hearers.append((prefix, callback))
+        for key, value in self.book.kept.items():
+            if key.startswith(prefix):
+                callback(key, value)
+
+    def put_soon(self, key: str, value: Mapping[str, Any], ttl: float | None = None) -> None:
+        self.book.kept[key] = value
+        self._tell(key, value)
+
+    def delete_soon(self, key: str) -> None:
+        self.book.kept.pop(key, None)
+        self._tell(key, None)
+
+    async def lease(self, key: str, seconds: float) -> bool:
+        self.book.holder = self.book.holder or self
+        return self.book.holder is self
+
+    def _tell(self, key: str, value: Mapping[str, Any] | None) -> None:
+        for other in self.book.desks:
+            for prefix, callback in other.hearers:
+                if other is not self and key.startswith(prefix):
+                    callback(key, value)
+
+
+class Worker:
+    def __init__(self, book: Book) -> None:
+        self.desk = Desk()
+        self.desk.add("a", backend("b", "one:1", "two:1"), lesson(model("m")), lesson(model("m")))
+        self.health = Health(lambda: 0.5, Options(), self._changed)
+        clock = lambda: self.desk.now  # noqa: E731
+        self.sharing = Sharing(cast("Shared", Desktop(book)), self.health, clock, clock)
+        self.health.settle(self.desk.snapshot, self.desk.now)
+
+    def _changed(self, candidate: Candidate, moved: Transition) -> None:
+        self.sharing.changed(candidate, moved)
+
+    def state(self, number: int = 0) -> State:
+        return self.health.entry(self.desk.candidates("m")[number], self.desk.now).breaker.state
+
+    def refuse(self, times: int = 2) -> None:
+        candidate = self.desk.candidates("m")[0]
+        for _ in range(times):
+            stamp = self.health.entry(candidate, self.desk.now).breaker.stamp
+            outcome, judgement = Outcome(failure=Failure.REFUSED), Judgement(Verdict.DEAD)
+            self.health.record(
+                Attempt(candidate, self.desk.now, stamp, outcome=outcome, judgement=judgement), self.desk.now
+            )
+
+
+def test_an_opening_is_obeyed_by_all_workers() -> None:
+    book = Book()
+    one, two = Worker(book), Worker(book)
+    one.refuse()
+    assert (one.state(), two.state()) == (State.OPEN, State.OPEN)
+    assert two.state(1) is State.CLOSED
+
+
+def test_an_opening_survives_a_restart_until_its_first_trial() -> None:
+    book = Book()
+    one = Worker(book)
+    one.refuse()
+    again = Worker(book)
+    assert again.state() is State.OPEN
+    again.desk.now += 1000
+    late = Worker(book)
+    late.desk.now += 1000
+    assert len(book.kept) == 1
+
+
+def test_only_the_holder_of_the_lease_probes() -> None:
+    book = Book()
+    one, two = Worker(book), Worker(book)
+
+    async def main() -> None:
+        for worker in (one, two):
+            worker.sharing.leads = await worker.sharing._shared.lease("prober", 6)
+
+    run(main())
+    assert one.sharing.may_probe("any")
+    assert not two.sharing.may_probe("any")
+
+
+def test_a_probe_of_one_is_evidence_for_all() -> None:
+    """Four workers probe once, not four times."""
+    book = Book()
+    one, two = Worker(book), Worker(book)
+    one.sharing.leads = True
+    candidate = one.desk.candidates("m")[0]
+    one.sharing.probed(candidate, Probed(candidate.replica.id, "m", Via.DEEP, Verdict.ANSWER))
+    assert two.health.entry(two.desk.candidates("m")[0], two.desk.now).breaker.known
+
+
+def test_what_is_no_probe_and_no_opening_is_passed_over() -> None:
+    book = Book()
+    worker = Worker(book)
+    stranger = Desktop(book)
+    for value in ({}, {"probe": "["}, {"until": "x"}, {"until": 1e12}):
+        stranger.put_soon("probe:x", value)
+        stranger.put_soon("opening:x", value)
+    assert worker.state() is State.CLOSED
