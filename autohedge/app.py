@@ -7,6 +7,7 @@ changed file) builds new settings first and swaps them in as a whole; a file tha
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import math
@@ -139,6 +140,7 @@ class House:
             return 1
         async with Asker(self.settings.learning.timeout) as asker:
             self._wire(asker)
+            _calm_collector()
             self.server = server = uvicorn.Server(self._server_config())
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ended)
@@ -339,6 +341,15 @@ class House:
         self.static.reload(declared(new))
         LOGGER.info("the configuration was taken over")
         return ()
+
+
+def _calm_collector() -> None:
+    """What was built up to here lives as long as the process: the cycle collector need not look at it again. A full
+    collection among open streams took 18-125 ms; requests leave no cycles behind, so it is made rare.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 def declared(settings: Settings) -> tuple[BackendSpec, ...]:

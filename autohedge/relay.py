@@ -88,7 +88,8 @@ class Relay:
                 body = rewriter.feed(body) + rewriter.flush()
             await out.whole(status, answer_headers(call, won, len(body)), body)
             return
-        await out.start(status, answer_headers(call, won, None if name else -1))
+        grows = bool(name) or won.watch is not None  # a stream that breaks off gets an event of ours
+        await out.start(status, answer_headers(call, won, None if grows else -1))
         await pour(call, won, out, self.tools.clock, ModelRewriter(name) if name and won.watch is not None else None)
 
     def _shown_name(self, call: Call, won: Opened) -> str:

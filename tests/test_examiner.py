@@ -37,7 +37,7 @@ def made(*kinds: Kind, bounds: Bounds | None = None) -> Iterator[Examiner]:
 
 def heavy(**fields: Any) -> bytes:
     """A body whose structure would hold the interpreter for too long."""
-    body = json.dumps(HELLO | {"x": [[0]] * 400_000} | fields).encode()
+    body = json.dumps(HELLO | {"x": [[0]] * 300_000} | fields).encode()
     assert cost(body) > PATIENCE
     return body
 

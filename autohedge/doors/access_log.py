@@ -80,6 +80,7 @@ def _way(call: Call) -> dict[str, Any]:
             "backend": attempt.candidate.backend.name,
             "verdict": attempt.judgement.verdict.value if attempt.judgement else None,
             "status": attempt.outcome.status if attempt.outcome else 0,
+            "reason": attempt.judgement.reason if attempt.judgement else "",  # holds no word of an engine or a client
         }
         for attempt in call.attempts
     ]

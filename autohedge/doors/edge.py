@@ -107,19 +107,7 @@ class Edge:
             elapsed = tools.clock() - started
             tools.meters.ended(entry.door, call, out.status, code, elapsed)
             if self.log.wants(out.status):
-                path = scope["path"]
-                line = Line(
-                    scope["method"],
-                    path,
-                    out.status,
-                    elapsed,
-                    _remote(scope),
-                    body,
-                    headers,
-                    request_id.decode("latin-1"),
-                    code,
-                )
-                self.log.write(line, out, call)
+                self.log.write(_line(scope, out.status, elapsed, body, request_id, code), out, call)
 
     def _admit(
         self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float, *, strip: bool
@@ -181,20 +169,14 @@ class Edge:
             await self.management(scope, receive, counted)
         finally:
             if self.log.wants(out.status):
-                headers = scope["headers"]
-                request_id = _id_of(headers).decode("latin-1")
-                line = Line(
-                    scope["method"],
-                    scope["path"],
-                    out.status,
-                    clock() - started,
-                    _remote(scope),
-                    b"",
-                    headers,
-                    request_id,
-                    "",
-                )
+                line = _line(scope, out.status, clock() - started, b"", _id_of(scope["headers"]), "")
                 self.log.write(line, out, None)
+
+
+def _line(scope: Scope, status: int, elapsed: float, body: bytes, request_id: bytes, code: str) -> Line:
+    """What the access log says of any request."""
+    named = request_id.decode("latin-1")
+    return Line(scope["method"], scope["path"], status, elapsed, _remote(scope), body, scope["headers"], named, code)
 
 
 async def _rest(message: MutableMapping[str, Any], receive: Receive, limit: int) -> bytes:

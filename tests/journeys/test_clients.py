@@ -117,6 +117,24 @@ def test_a_large_plain_answer_that_breaks_off_is_seen_to() -> None:
     run(main())
 
 
+def test_a_stream_with_a_length_is_cut_in_band() -> None:
+    """B82, B94: an engine that announced a length and broke off: the error event still fits, since we do not repeat the length."""
+
+    async def answerer(writer: asyncio.StreamWriter) -> None:
+        event = b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n" + event)
+        await writer.drain()
+
+    async def main() -> None:
+        async with raw_engine(answerer) as edge:
+            heard = await edge.stream()
+            assert (heard.status, heard.cut, heard.text) == (200, False, "hi")
+            assert "body cut short" in heard.errors[-1]["message"]
+            assert "content-length" not in heard.headers
+
+    run(main())
+
+
 def test_a_large_error_is_an_error() -> None:
     """A 500 with a mebibyte of traceback is a failed attempt like any other, not an answer to commit."""
 

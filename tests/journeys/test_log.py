@@ -91,6 +91,7 @@ def test_a_cut_stream_is_told(caplog: pytest.LogCaptureFixture) -> None:
     run(main())
     (line,) = lines(caplog)
     assert (line["status"], line["tried"][0]["verdict"]) == (200, "sick")
+    assert line["tried"][0]["reason"] == "body cut short"
 
 
 def test_a_client_that_left_is_told(caplog: pytest.LogCaptureFixture) -> None:

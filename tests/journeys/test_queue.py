@@ -9,7 +9,7 @@ import pytest
 
 from autohedge.core.types import Address, Replica, Seat
 from autohedge.waiting import WaitingRoom
-from tests.support.house import CHAT, HELLO, SERVER, alone, eventually, run
+from tests.support.house import CHAT, HELLO, SERVER, alone, eventually, pair, run
 from tests.support.vtime import run as virtually
 
 CAPPED = SERVER + 'upstream_registry:\n  alone: {host: "${ONE}", concurrency: 1}\n'
@@ -152,5 +152,25 @@ def test_the_queue_is_counted() -> None:
             text = (await edge.get("/metrics")).text
             assert "autohedge_in_flight 0.0" in text
             assert "autohedge_queued 0.0" in text
+
+    run(main())
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the plan is not taken up again: who failed over to a full replica does not queue for it"
+)
+def test_a_failover_waits_for_a_seat_too() -> None:
+    """The first choice fails and the only other replica is at its cap: the request should wait for it, not fail."""
+    config = SERVER + "upstream_registry:\n"
+    config += '  second: {host: "${ONE}", concurrency: 1, priority: 2}\n  first: {host: "${TWO}", concurrency: 1, priority: 1}\n'
+
+    async def main() -> None:
+        async with pair("status=500", config=config) as edge:
+            edge.two.set_faults("B17=0.2")
+            running = asyncio.create_task(edge.chat())
+            await asyncio.sleep(0.05)
+            heard = await edge.chat()
+            assert (await running).status == 200
+            assert (heard.status, heard.backend) == (200, "first")
 
     run(main())
