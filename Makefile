@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TESTS := -q -n 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check format bench docs clean
@@ -15,13 +16,13 @@ run: $(VENV)/.demo ## AutoHedge on 127.0.0.1:8000 with two real llama.cpp engine
 	$(BIN)/autohedge quickstart
 
 test: $(VENV)/.dev ## All tests that need no root
-	$(BIN)/python -m pytest -q
+	env $$(sh tests/needs.sh) $(BIN)/python -m pytest $(TESTS)
 
 check: $(VENV)/.dev ## Format, lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q
+	env $$(sh tests/needs.sh) $(BIN)/python -m pytest $(TESTS)
 
 format: $(VENV)/.dev ## Rewrite the code in the house's format
 	$(BIN)/ruff format .
