@@ -82,6 +82,7 @@ def refusal_of(won: Opened, status: int, body: bytes) -> bytes:
     if won.watch is not None and won.watch.error is not None:
         won.headers = [pair for pair in won.headers if pair[0] != b"content-type"]
         won.headers.append((b"content-type", b"application/json"))
+        won.fields = dict(won.headers)
         return won.watch.error
     if body.lstrip()[:1] == b"<":
         name = won.attempt.candidate.backend.name
@@ -105,9 +106,11 @@ def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
     elif length is not None:
         headers.append((b"content-length", b"%d" % length))
     candidate = won.attempt.candidate
-    headers.append((b"x-request-id", call.id))
-    headers += _named(candidate.backend.name, candidate.served or call.asked)
-    headers.append((b"x-autohedge-attempts", b"%d" % len(call.attempts)))
+    headers += (
+        (b"x-request-id", call.id),
+        *_named(candidate.backend.name, candidate.served or call.asked),
+        (b"x-autohedge-attempts", b"%d" % len(call.attempts)),
+    )
     if candidate.rung:
         headers.append((b"x-autohedge-rung", b"%d" % candidate.rung))
     if not won.won:

@@ -13,8 +13,9 @@ It must not know: other candidates, the chain, the client's connection.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from urllib.parse import quote
 
 from autohedge.call import Call, Header
@@ -33,6 +34,7 @@ PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit,
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
+NO_FIELDS: Mapping[bytes, bytes] = MappingProxyType({})
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
 WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED})
@@ -68,8 +70,8 @@ class Opened:
     freed: Callable[[Replica], None]
     answer: Answer | None = None
     status: int = 0
-    headers: list[Header] = field(default_factory=list)
-    fields: dict[bytes, bytes] = field(default_factory=dict)  # `headers` by name, the last one of repeated ones
+    headers: Sequence[Header] = ()
+    fields: Mapping[bytes, bytes] = NO_FIELDS  # `headers` by name, the last one of repeated ones
     pieces: list[bytes] = field(default_factory=list)
     whole: bool = False
     watch: StreamWatch | None = None
@@ -118,10 +120,11 @@ class Attempter:
         seat = candidate.replica.seat
         seat.in_flight += 1
         seat.last = self._turn = self._turn + 1
-        attempt = Attempt(candidate, started=self._clock(), stamp=stamp)
+        attempt = Attempt(candidate, self._clock(), stamp)
         opened = Opened(attempt, self._freed)
         backend = candidate.backend
-        outcome = attempt.outcome = Outcome(own_key=backend.external or backend.key is not None)
+        outcome = attempt.outcome = Outcome()
+        outcome.own_key = backend.external or backend.key is not None
         try:
             await self._open(call, opened, outcome)
         except WireError as error:
@@ -135,33 +138,35 @@ class Attempter:
             raise
         call.attempts.append(attempt)
         if outcome.failure is not None or opened.whole or not opened.pieces or opened.status >= 300:
-            attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-        if not opened.won:
-            attempt.ended = self._clock()
-            opened.close()
-            assert attempt.judgement is not None
-            if attempt.judgement.verdict is Verdict.RETIRED:
-                await self.retired(call, attempt)
+            judgement = attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
+            if judgement.verdict not in WON:
+                attempt.ended = self._clock()
+                opened.close()
+                if judgement.verdict is Verdict.RETIRED:
+                    await self.retired(call, attempt)
         return opened
 
     async def _open(self, call: Call, opened: Opened, outcome: Outcome) -> None:
-        candidate = opened.attempt.candidate
-        budget = call.deadline - opened.attempt.started
-        first_byte = self.timeouts.loading if candidate.kind is Kind.OLLAMA else self.timeouts.first_byte
+        attempt, timeouts = opened.attempt, self.timeouts
+        candidate = attempt.candidate
+        budget = call.deadline - attempt.started
         if budget <= 0:
             outcome.failure = Failure.DEADLINE
             return
+        patience = timeouts.loading if candidate.kind is Kind.OLLAMA else timeouts.first_byte
         body = _body_for(call, candidate)
         answer = opened.answer = await self._pool_of(candidate).exchange(
-            self._head(call, candidate, len(body)), body, first_byte=min(first_byte, budget), stall=self.timeouts.stall
+            self._head(call, candidate, len(body)), body, first_byte=min(patience, budget), stall=timeouts.stall
         )
-        opened.attempt.first_byte = self._clock()
-        bound(answer, call, self._clock)
-        outcome.status = opened.status = answer.status
-        opened.headers = answer.headers
-        fields = opened.fields = dict(answer.headers)
-        outcome.content_type, outcome.retry_after, encoded = _facts_of(fields)
-        outcome.streamed = answer.status < 300 and outcome.content_type.startswith("text/event-stream")
+        attempt.first_byte = self._clock()
+        if not answer.ended:
+            bound(answer, call, self._clock)
+        status = outcome.status = opened.status = answer.status
+        opened.headers, opened.fields = answer.headers, answer.fields
+        content_type = outcome.content_type = answer.fields.get(b"content-type", b"").decode("latin-1").lower()
+        if b"retry-after" in answer.fields:
+            outcome.retry_after = _seconds(answer.fields[b"retry-after"])
+        outcome.streamed = status < 300 and content_type.startswith("text/event-stream")
         if not outcome.streamed:
             if answer.ended:  # as usual: the whole answer came with its head
                 opened.whole = outcome.finished = True
@@ -170,7 +175,7 @@ class Attempter:
                     opened.pieces.append(piece)
             else:
                 await self._gather(call, opened, outcome, answer)
-        elif encoded:  # nobody can look into it (B95): its first bytes are the commit, its proper end is a good one
+        elif _encoded(answer.fields):  # nobody can look into it (B95): its first bytes are the commit
             opened.pieces.append(await answer.read())
             opened.whole = not opened.pieces[0]
         else:
@@ -181,12 +186,13 @@ class Attempter:
         self._starts.clear()
 
     def _head(self, call: Call, candidate: Candidate, length: int) -> bytes:
+        starts = self._starts
         key = (candidate.replica.id, candidate.kind, call.door, candidate.served)
-        start = self._starts.get(key)
+        start = starts.get(key)
         if start is None:
-            if len(self._starts) >= STARTS:
-                self._starts.clear()
-            start = self._starts[key] = _start_of(call, candidate)
+            if len(starts) >= STARTS:
+                starts.clear()
+            start = starts[key] = _start_of(call, candidate)
         path, host = start
         if call.query:
             path += (b"&" if b"?" in path else b"?") + call.query
@@ -250,12 +256,15 @@ def failed(error: WireError, call: Call, clock: Callable[[], float]) -> Failure:
     return Failure.DEADLINE if error.failure in WAITS and clock() > call.deadline - NEARLY else error.failure
 
 
-def _facts_of(fields: Mapping[bytes, bytes]) -> tuple[str, float | None, bool]:
-    """Content type in lower case, Retry-After in seconds, and whether the body is compressed."""
-    wait = fields.get(b"retry-after", b"").strip()
-    encoded = b"content-encoding" in fields and fields[b"content-encoding"].strip().lower() != b"identity"
-    content_type = fields.get(b"content-type", b"").decode("latin-1").lower()
-    return content_type, float(wait) if wait.isdigit() else None, encoded
+def _seconds(retry_after: bytes) -> float | None:
+    """Retry-After where it is a number and no date."""
+    wait = retry_after.strip()
+    return float(wait) if wait.isdigit() else None
+
+
+def _encoded(fields: Mapping[bytes, bytes]) -> bool:
+    """Whether the body is compressed."""
+    return fields.get(b"content-encoding", b"identity").strip().lower() != b"identity"
 
 
 def _body_for(call: Call, candidate: Candidate) -> bytes:

@@ -5,11 +5,12 @@ This file holds what the steps of `relay.py` hand to each other. It decides noth
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from autohedge.core.types import Attempt, Door
+from autohedge.wire.server_rules import WHOLE
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
@@ -20,7 +21,7 @@ class Call:
     """What the client sent. Header names are lower case, order and repeats as they came; times are loop seconds.
 
     `model` is the name from the path (Azure deployments), which the body need not repeat. `id` is the client's
-    X-Request-ID or one that the edge made. `attempts`, `code` and `backend` are filled on the way, for the log.
+    X-Request-ID or one that the edge made. `asked` and `attempts` are filled on the way, for the log.
     """
 
     door: Door
@@ -38,20 +39,23 @@ class Call:
     named: str | None = None  # the model that the body names
     asked: str = ""  # the model that was asked for, by path, by body, or the only one there is
     attempts: list[Attempt] = field(default_factory=list)
-    code: str = ""  # of a problem that we answered
     poured: bool = False  # the committed answer was sent to its end
 
 
 class Out:
-    """The way back to the client: ASGI's two messages as three verbs.
+    """The way back to the client: ASGI's two messages as three verbs, and one message for both where the server knows it.
 
     `started` is the commit: from then on no other candidate may answer. `sent` counts body bytes.
     """
 
-    __slots__ = ("_send", "chars", "count", "ended", "keep", "kept", "sent", "started", "status")
+    __slots__ = ("_knows_whole", "_send", "chars", "count", "ended", "keep", "kept", "sent", "started", "status")
 
-    def __init__(self, send: Send, keep: int = 0, *, count: bool = False) -> None:
+    def __init__(
+        self, send: Send, keep: int = 0, *, count: bool = False, extensions: Container[str] | None = None
+    ) -> None:
+        """`extensions` are those of the ASGI scope."""
         self._send = send
+        self._knows_whole = extensions is not None and WHOLE in extensions
         self.count = count  # characters are counted only for a log that wants them
         self.chars = 0
         self.status = 0
@@ -68,7 +72,9 @@ class Out:
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
         """Send a piece; waits while the client reads slower than the engine writes."""
-        self._note(data)
+        self.sent += len(data)
+        if self.count or self.keep:
+            self._note(data)
         self.ended = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
@@ -76,12 +82,17 @@ class Out:
         """Head and body of a plain answer."""
         self.started = self.ended = True
         self.status = status
-        self._note(body)
+        self.sent += len(body)
+        if self.count or self.keep:
+            self._note(body)
+        if self._knows_whole:
+            await self._send({"type": WHOLE, "status": status, "headers": headers, "body": body})
+            return
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _note(self, data: bytes) -> None:
-        self.sent += len(data)
+        """What only a log wants to know."""
         if self.count:
             self.chars += len(data.decode("utf-8", "ignore"))
         if self.keep > len(self.kept):

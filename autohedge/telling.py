@@ -28,22 +28,25 @@ class Teller:
         """Tell the attempts of a call that is over, however it ended."""
         tools = self._tools
         now = tools.clock()
+        meters = tools.meters
         for attempt in call.attempts:
-            candidate, outcome = attempt.candidate, attempt.outcome
-            assert outcome is not None
-            if attempt.judgement is None:
+            candidate, judgement = attempt.candidate, attempt.judgement
+            if judgement is None:
+                outcome = attempt.outcome
+                assert outcome is not None
                 outcome.left = outcome.left or (outcome.failure is None and not outcome.finished and not call.poured)
-                attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-            attempt.ended = attempt.ended or now
-            judgement = attempt.judgement
+                judgement = attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
+            if not attempt.ended:
+                attempt.ended = now
+            backend, verdict = candidate.backend.name, judgement.verdict
             tools.health.record(attempt, now)
-            tools.meters.attempt(candidate.backend.name, candidate.served, judgement.verdict)
+            meters.attempt(backend, candidate.served, verdict)
             if attempt.first_byte is not None:
-                tools.meters.first_byte(candidate.backend.name, attempt.first_byte - attempt.started)
-            if judgement.verdict in MOVES_ON and judgement.verdict is not Verdict.RETIRED:
+                meters.first_byte(backend, attempt.first_byte - attempt.started)
+            if verdict in MOVES_ON and verdict is not Verdict.RETIRED:
                 tools.retirements.failed(candidate, call.asked, tools.wall())
-            if judgement.verdict is Verdict.BUSY and judgement.retry_after:
-                tools.cooling.note(candidate, judgement.retry_after, tools.wall())
+                if verdict is Verdict.BUSY and judgement.retry_after:
+                    tools.cooling.note(candidate, judgement.retry_after, tools.wall())
             if judgement.teaches:
                 tools.registry.teach(candidate.replica.id, candidate.served, judgement.teaches, tools.wall())
                 tools.learner.poke(candidate.replica.id)

@@ -66,14 +66,14 @@ class Edge:
         if entry is None:
             await self._manage(scope, receive, send)
             return
-        tools = self.relay.tools
-        started = tools.clock()
-        headers: list[Header] = scope["headers"]
-        fields = dict(headers)
-        out = Out(send, self.log.keep, count=self.log.on)
+        tools, log = self.relay.tools, self.log
+        clock, meters = tools.clock, tools.meters
+        started = clock()
+        fields: dict[bytes, bytes] = dict(scope["headers"])
+        out = Out(send, log.keep, count=log.on, extensions=scope.get("extensions"))
         call: Call | None = None
         code, body, request_id = "", b"", b""
-        tools.meters.began()
+        meters.began()
         try:
             request_id = fields.get(b"x-request-id", b"")[:ID_LIMIT] or self._new_id()
             if scope["method"] != "POST":
@@ -86,7 +86,7 @@ class Edge:
             if int(fields.get(b"content-length", b"0")) > limit:
                 raise _too_large(limit)
             message = await receive()
-            body = message["body"] if not message.get("more_body") else await _rest(message, receive, limit)
+            body = await _rest(message, receive, limit) if message.get("more_body") else message["body"]
             if len(body) > limit:
                 raise _too_large(limit)
             call.body = body
@@ -104,10 +104,10 @@ class Edge:
                 InternalError("AutoHedge failed on this request; the log has the reason"), entry, request_id, out
             )
         finally:
-            elapsed = tools.clock() - started
-            tools.meters.ended(entry.door, call, out.status, code, elapsed)
-            if self.log.wants(out.status):
-                self.log.write(_line(scope, out.status, elapsed, body, request_id, code), out, call)
+            status, elapsed = out.status, clock() - started
+            meters.ended(entry.door, call, status, code, elapsed)
+            if log.wants(status):
+                log.write(_line(scope, status, elapsed, body, request_id, code), out, call)
 
     def _admit(
         self, entry: Entry, scope: Scope, fields: dict[bytes, bytes], request_id: bytes, started: float, *, strip: bool
@@ -115,15 +115,14 @@ class Edge:
         if self.gate is not None and not self.gate.open:
             raise _not_yet(self.gate)
         headers: list[Header] = scope["headers"]
-        bearer, key = fields.get(b"authorization"), fields.get(b"api-key")
-        encoding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
         if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
             raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
         forwarded = end_to_end(headers, fields, MINE if strip else OWN)
-        if bearer is not None and not strip:
-            _check_bearer(bearer)
-        elif key and not strip:
-            forwarded.append((b"authorization", b"Bearer " + key))
+        if not strip:
+            if b"authorization" in fields:
+                _check_bearer(fields[b"authorization"])
+            elif key := fields.get(b"api-key"):
+                forwarded.append((b"authorization", b"Bearer " + key))
         query: bytes = scope["query_string"]
         if entry.azure and b"api-version" in query:
             query = b"&".join(part for part in query.split(b"&") if not part.startswith(b"api-version="))
@@ -134,7 +133,7 @@ class Edge:
             headers=headers,
             forwarded=forwarded,
             body=b"",
-            encoding="" if encoding == "identity" else encoding,
+            encoding=_encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else "",
             id=request_id,
             started=started,
             deadline=started + self.relay.tools.settings.timeouts.total,
@@ -198,6 +197,11 @@ def _not_yet(gate: Gate) -> Unavailable:
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"the request body is over {limit} bytes (server.max_body_bytes)")
+
+
+def _encoding(value: bytes) -> str:
+    encoding = value.decode("latin-1").strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
 def _check_bearer(value: bytes) -> None:

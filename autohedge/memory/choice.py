@@ -18,6 +18,7 @@ from autohedge.memory.health import Entry, Health
 from autohedge.rules.standing import NEVER, State, Tier, Wish
 
 KNOCK = 1.0  # seconds
+DOORS = frozenset({State.OPEN, State.HALF_OPEN})
 KNOCKED = 10_000  # replicas remembered
 
 
@@ -39,15 +40,17 @@ class Choice:
         least: tuple[int, int, int] | None = None
         for candidate in candidates:
             seat = candidate.replica.seat
-            if seat.cap is not None and seat.in_flight >= seat.cap:
+            busy = seat.in_flight
+            if seat.cap is not None and busy >= seat.cap:
                 continue
-            load = (candidate.backend.priority, seat.in_flight, seat.last)
+            load = (candidate.backend.priority, busy, seat.last)
             if least is not None and load >= least:
                 continue
             entry = self._health.entry(candidate, now)
-            seen = entry.breaker.look(now, 1.0)
-            well = seen.tier is Tier.GOOD or (seen.tier is Tier.UNKNOWN and not entry.breaker.options.probed)
-            if well and seen.allowed and entry.breaker.state is State.CLOSED and retired(candidate) is None:
+            breaker = entry.breaker
+            seen = breaker.look(now, 1.0)
+            well = seen.tier is Tier.GOOD or (seen.tier is Tier.UNKNOWN and not breaker.options.probed)
+            if well and seen.allowed and breaker.state is State.CLOSED and retired(candidate) is None:
                 best, least, chosen = Admitted(candidate, seen.stamp), load, entry
         if chosen is not None:
             chosen.used = now
@@ -55,13 +58,18 @@ class Choice:
 
     def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
         """One of `candidates` whose connections were refused or reset, if it is time to try it again."""
+        due: Admitted | None = None
         for candidate in candidates:
             breaker = self._health.entry(candidate, now).breaker
-            shut = breaker.state is State.OPEN and breaker.hard and breaker.wish is Wish.NONE
+            if breaker.state not in DOORS or not breaker.hard or breaker.wish is not Wish.NONE:
+                continue
             knocked = self._knocked.get(candidate.replica.id, NEVER)
-            if shut and (now - knocked >= KNOCK or breaker.answered_at >= knocked > NEVER):
-                if len(self._knocked) >= KNOCKED:
-                    self._knocked.clear()
-                self._knocked[candidate.replica.id] = now
+            if breaker.answered_at >= knocked > NEVER:
                 return Admitted(candidate, breaker.stamp)
-        return None
+            if due is None and now - knocked >= KNOCK:
+                due = Admitted(candidate, breaker.stamp)
+        if due is not None:
+            if len(self._knocked) >= KNOCKED:
+                self._knocked.clear()
+            self._knocked[due.candidate.replica.id] = now
+        return due

@@ -109,12 +109,19 @@ class Meters:
         if call is not None:
             model, attempts = call.asked, call.attempts
             if attempts:
-                backend = attempts[-1].candidate.backend.name
-                own -= max(attempt.ended or attempt.started for attempt in attempts) - attempts[0].started
+                last = attempts[-1]
+                backend = last.candidate.backend.name
+                end = last.ended or last.started
+                if len(attempts) > 1:
+                    end = max(attempt.ended or attempt.started for attempt in attempts)
+                own -= end - attempts[0].started
         self.request(door, model, status, backend)
         if code:
             self._count(PROBLEMS, (code,))
-        self.duration(door, elapsed)
+        labels = (door,)
+        row = self._duration.get(labels) or self._row(DURATION, labels)
+        row[bisect_left(LONG, elapsed)] += 1
+        row[-1] += elapsed
         self.overhead(door, own)
 
     def request(self, door: str, model: str, status: int, backend: str) -> None:
@@ -155,21 +162,17 @@ class Meters:
 
     def first_byte(self, backend: str, seconds: float) -> None:
         """From the start of an attempt to the first byte of its answer."""
-        row = self._first_byte.get((backend,)) or self._row(FIRST_BYTE, (backend,))
+        labels = (backend,)
+        row = self._first_byte.get(labels) or self._row(FIRST_BYTE, labels)
         row[bisect_left(LONG, seconds)] += 1
         row[-1] += seconds
 
     def overhead(self, door: str, seconds: float) -> None:
         """Our own part of a request."""
-        row = self._overhead.get((door,)) or self._row(OVERHEAD, (door,))
+        labels = (door,)
+        row = self._overhead.get(labels) or self._row(OVERHEAD, labels)
         seconds = max(seconds, 0.0)
         row[bisect_left(OWN, seconds)] += 1
-        row[-1] += seconds
-
-    def duration(self, door: str, seconds: float) -> None:
-        """A whole request, from its first byte in to its last byte out."""
-        row = self._duration.get((door,)) or self._row(DURATION, (door,))
-        row[bisect_left(LONG, seconds)] += 1
         row[-1] += seconds
 
     # --- between processes --------------------------------------------------------------------------------------------

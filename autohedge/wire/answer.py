@@ -23,6 +23,7 @@ from autohedge.wire.errors import WireError
 from autohedge.wire.heads import Header
 
 _VERSIONS = frozenset(("1.1", "1.0"))
+_BODILESS = frozenset((204, 304))
 
 
 class Link(Protocol):
@@ -46,6 +47,7 @@ class Answer:
     """The answer of one exchange. One task reads at a time; whoever holds it calls `release`.
 
     status, headers, http_version   of the final head; names in lower case, order and repeats kept, values as sent
+    fields    `headers` by name; the last one of repeated ones
     ended     the whole message has arrived (a rest may still be buffered)
     failure   why the rest will never come
     held      bytes of body that wait to be taken
@@ -54,9 +56,9 @@ class Answer:
     """
 
     __slots__ = (
+        "_arriving",
         "_bodiless",
         "_dry",
-        "_fields",
         "_link",
         "_max_head",
         "_news",
@@ -65,6 +67,7 @@ class Answer:
         "_until_close",
         "ended",
         "failure",
+        "fields",
         "headers",
         "heard",
         "held",
@@ -78,6 +81,7 @@ class Answer:
         """`bodiless`: the request was a HEAD. `stall`: seconds that `read` waits for the next byte."""
         self.status = 0
         self.headers: list[Header] = []
+        self.fields: dict[bytes, bytes] = {}
         self.http_version = ""
         self.ended = False
         self.failure: Failure | None = None
@@ -89,7 +93,7 @@ class Answer:
         self._bodiless = bodiless
         self._max_head = max_head
         self._dry = 0  # bytes since the last piece of body
-        self._fields: list[Header] = []
+        self._arriving: list[Header] = []
         self._news = False
         self._pieces: list[bytes] = []
         self._until_close = False
@@ -143,7 +147,8 @@ class Answer:
         link = self._link
         if link is not None:
             self._link = None
-            self.fail(Failure.CUT)
+            if not self.ended:
+                self.fail(Failure.CUT)
             link.part()
 
     # --- for the connection ---
@@ -190,25 +195,29 @@ class Answer:
     def on_message_begin(self) -> None:
         if self.ended:
             raise _Enough
-        self._fields = []
+        self._arriving = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name.lower(), value))
+        self._arriving.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        parser, fields = self._parser, self._fields
+        parser, headers = self._parser, self._arriving
         assert parser is not None
         status = parser.get_status_code()
-        if 100 <= status < 200 and status != 101:
-            return
         version = parser.get_http_version()
         if not 200 <= status < 600 or version not in _VERSIONS:
+            if 100 <= status < 200 and status != 101:
+                return
             raise WireError(Failure.MALFORMED, sent=True)
-        if self._dry > self._max_head < sum(len(name) + len(value) + 4 for name, value in fields):
+        if self._dry > self._max_head < sum(len(name) + len(value) + 4 for name, value in headers):
             raise WireError(Failure.TOO_BIG, sent=True)  # counted only when the reads that held it add up to that
-        self._until_close = not _framed(status, fields)
-        self._fields = []  # trailers land here and are dropped
-        self.status, self.headers, self.http_version = status, fields, version
+        self.fields = fields = dict(headers)
+        if b"transfer-encoding" in fields:
+            _check_codings(headers)
+        elif b"content-length" not in fields and status not in _BODILESS:
+            self._until_close = True
+        self._arriving = []  # trailers land here and are dropped
+        self.status, self.headers, self.http_version = status, headers, version
         self._news = True
         if self._bodiless:  # the parser cannot know that no body follows
             self.ended = True
@@ -233,14 +242,8 @@ def _reason(error: HttpParserError) -> Failure:
     return cause.failure if isinstance(cause, WireError) else Failure.MALFORMED
 
 
-def _framed(status: int, fields: list[Header]) -> bool:
-    """Whether the message says itself where it ends. Raises WireError for a transfer coding that nobody here decodes."""
-    framed = status in {204, 304}
-    for name, value in fields:
-        if name == b"content-length":
-            framed = True
-        elif name == b"transfer-encoding":
-            if value.strip().lower() != b"chunked":
-                raise WireError(Failure.MALFORMED, sent=True)
-            framed = True
-    return framed
+def _check_codings(headers: list[Header]) -> None:
+    """Raises WireError for a transfer coding that nobody here decodes."""
+    for name, value in headers:
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise WireError(Failure.MALFORMED, sent=True)

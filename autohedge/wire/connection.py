@@ -106,7 +106,8 @@ class Connection(asyncio.Protocol):
     @property
     def fresh(self) -> bool:
         """Whether it may be used after its rest: alive and not expired."""
-        return self.alive and self._deadline > self._loop.time()
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and self._deadline > self._loop.time()
 
     @property
     def left(self) -> float:
@@ -153,7 +154,8 @@ class Connection(asyncio.Protocol):
     def part(self) -> None:
         answer, transport = self._answer, self._transport
         self._answer = None
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
         if (
             answer is not None
             and answer.reusable
@@ -162,7 +164,8 @@ class Connection(asyncio.Protocol):
             and not (self._rest or self._full or transport.get_write_buffer_size())
             and self._owner.rest(self)
         ):
-            self.drained()
+            if self._paused:
+                self.drained()
             self._watch(self._options.keep_alive)
         else:
             self.close()

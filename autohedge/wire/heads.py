@@ -41,21 +41,28 @@ def end_to_end(
     Names come in lower case, as both ends of the wire make them. Order and repeats are kept. `fields` is `dict(headers)`, which
     the caller has anyway; `others` includes `HOP_BY_HOP`.
     """
-    kept = [header for header in headers if header[0] not in others]
-    if b"connection" not in fields and b"proxy-connection" not in fields:
-        return kept
-    named: set[bytes] = set()
-    for name, value in headers:
-        if name in _NAMING and value not in _USUAL:
-            named.update(token.strip().lower() for token in value.split(b","))
-    return [header for header in kept if header[0] not in named] if named else kept
+    ending = others.intersection(fields)
+    if not _NAMING.isdisjoint(ending):
+        ending |= _named(headers)
+    if len(fields) != len(headers):
+        return [header for header in headers if header[0] not in ending]
+    kept = dict(fields)
+    for name in ending:
+        kept.pop(name, None)
+    return [*kept.items()]
+
+
+def _named(headers: Sequence[Header]) -> set[bytes]:
+    """The headers that `Connection` names."""
+    values = [value for name, value in headers if name in _NAMING and value not in _USUAL]
+    return {token.strip().lower() for value in values for token in value.split(b",")}
 
 
 def header_lines(headers: Iterable[Header]) -> bytes:
     """Headers as they stand in a head. Raises ValueError when a value would end its line early."""
-    lines = [b"%b: %b\r\n" % header for header in headers]
-    text = b"".join(lines)
-    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines):
+    lines = [*map(b": ".join, headers), b""]
+    text = b"\r\n".join(lines)
+    if text.count(b"\n") != len(lines) - 1 or text.count(b"\r") != len(lines) - 1:
         raise ValueError("a header with a stray line break")
     return text
 

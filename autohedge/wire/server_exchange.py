@@ -5,6 +5,7 @@ Rules
   with `more_body` sends the head alone.
 - The app's own content-length is kept and held to. Without one, a whole answer gets its length; a streamed one is chunked,
   or ends with the connection in HTTP/1.0 (never chunked there).
+- An app that has its whole answer may send it as one message (the ASGI extension `WHOLE`) instead of two.
 - A client that leaves cancels the app's task, once. Then nothing is logged, `send` does nothing, `receive` says disconnect.
 - `send` waits while the client reads slower than the app writes; `receive` lets the client go on sending.
 - An answer that breaks off is cut visibly: never a proper end of chunks, a short length, or a quiet close.
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 
 from uvicorn.server import ServerState
 
-from autohedge.wire.server_rules import BODILESS, answer_head
+from autohedge.wire.server_rules import BODILESS, WHOLE, answer_head
 
 LOGGER = logging.getLogger("autohedge.server")
 
@@ -209,12 +210,18 @@ class Exchange:
             await self._line.drained()
         if self.gone:
             return
-        if message["type"] == "http.response.body" and self._start is not None and not self.done:
-            self._write(self._start, message.get("body", b""), message.get("more_body", False))
-        elif message["type"] == "http.response.start" and self._start is None:
+        kind, start = message["type"], self._start
+        if start is not None:
+            if kind != "http.response.body" or self.done:
+                raise RuntimeError(f"the app sent {kind} out of order")
+            self._write(start, message.get("body", b""), message.get("more_body", False))
+        elif kind == WHOLE:
+            self._start = message
+            self._write(message, message["body"], more=False)
+        elif kind == "http.response.start":
             self._start = message
         else:
-            raise RuntimeError(f"the app sent {message['type']} out of order")
+            raise RuntimeError(f"the app sent {kind} out of order")
 
     def _write(self, start: Message, body: bytes, more: bool) -> None:
         framing, head = self.framing, b""

@@ -22,7 +22,6 @@ import httptools
 
 from autohedge.wire.server_exchange import Exchange
 from autohedge.wire.server_rules import (
-    FIELDS,
     MAX_HEAD,
     MAX_HEADERS,
     MAX_TARGET,
@@ -37,7 +36,6 @@ from autohedge.wire.server_rules import (
 
 READY, HEAD, BODY = 0, 1, 2  # what is being read: nothing yet, a head, a body
 FEED, STASHING, DRAINING = 0, 1, 2  # what happens to bytes that come: read, kept for later, thrown away
-PADDED = frozenset({b" ", b"\t"})
 BARREN = 64 << 10  # bytes of a chunked body that may come without any data in them (endless trailers, extensions)
 
 
@@ -56,7 +54,6 @@ class RequestReader(ABC):
 
         self._url = b""
         self._headers: list[Header] = []
-        self._fields: dict[bytes, bytes] = {}
         self._fed = 0  # bytes since the start of the read in which this head began
         self._first = 0  # bytes of that read
         self._barren = 0  # -1: the last read held body data
@@ -64,7 +61,7 @@ class RequestReader(ABC):
         self._framing = b""  # of a body that the parser skipped
         self._known_url = b""  # the last target and Host that were found good, and what they mean
         self._known_host: bytes | None = None
-        self._target = ("", b"", b"")
+        self._target: dict[str, Any] = {}  # `_base` with that target
         self._refusal: Refusal | None = None
 
     # --- what the other half does with it ---------------------------------------------------------------------------
@@ -164,38 +161,31 @@ class RequestReader(ABC):
             self._url = url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if value[-1:] in PADDED:  # llhttp leaves spaces at the end (RFC 9112 5.1)
-            value = value.rstrip(b" \t")
-        if name in FIELDS:
-            if name in self._fields and name in SINGLE:
-                raise self.refused(400, f"the header {name.decode('ascii')} is repeated")
-            self._fields[name] = value
-        self._headers.append((name, value))
+        # llhttp leaves spaces at the end of a value (RFC 9112 5.1)
+        self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        parser, fields = self._parser, self._fields
+        parser, headers = self._parser, self._headers
+        fields = dict(headers)
+        if len(fields) != len(headers):
+            self._unrepeated(headers)
         version: str = parser.get_http_version()
         if (
             self._url != self._known_url
             or fields.get(b"host") != self._known_host
             or version != "1.1"
             or b"transfer-encoding" in fields
-            or len(self._headers) > MAX_HEADERS
+            or len(headers) > MAX_HEADERS
             or self._fed > MAX_HEAD
             or self._exchange is not None
         ):
-            self._examine(version)
+            self._examine(version, fields)
         method: str = parser.get_method().decode("ascii")
-        path, raw, query = self._target
         scope = {
-            **self._base,
+            **self._target,
             "http_version": version,
             "method": method,
-            "path": path,
-            "raw_path": raw,
-            "query_string": query,
-            "headers": self._headers,
+            "headers": headers,
             "state": self._state.copy(),
         }
         old = version == "1.0"
@@ -205,7 +195,6 @@ class RequestReader(ABC):
         self._fed = 0
         self._url = b""
         self._headers = []
-        self._fields = {}
         if b"upgrade" in fields or method == "CONNECT":
             self._upgrade(method, fields)
         self._begun(exchange)
@@ -220,11 +209,11 @@ class RequestReader(ABC):
             return  # only the head is complete
         exchange = self._reading
         assert exchange is not None
+        if self._headers:  # trailers: they must not become headers of the next request
+            self._unrepeated(self._headers)
+            self._headers = []
         self._phase = READY
         exchange.end()
-        if self._headers:  # trailers: they must not become headers of the next request
-            self._headers = []
-            self._fields = {}
         if not exchange.keep:
             self._mode = DRAINING  # the client said that this is its last one
 
@@ -232,22 +221,29 @@ class RequestReader(ABC):
     def _exchange_for(self, scope: dict[str, Any], keep: bool, old: bool, expects: bool) -> Exchange:
         """A new exchange on this connection."""
 
-    def _examine(self, version: str) -> None:
+    def _unrepeated(self, headers: list[Header]) -> None:
+        """Raises Refusal when a field that may stand once is repeated."""
+        names = [name for name, _ in headers if name in SINGLE]
+        for name in SINGLE:
+            if names.count(name) > 1:
+                raise self.refused(400, f"the header {name.decode('ascii')} is repeated")
+
+    def _examine(self, version: str, fields: dict[bytes, bytes]) -> None:
         """The whole check of a head."""
         self._known_url = b""
         try:
             if self._fed > MAX_HEAD or self._exchange is not None:
                 small(self._url, self._headers)
-            checked(self._url, self._headers, self._fields, version)
+            checked(self._url, self._headers, fields, version)
             path, raw, query = target(self._url)
         except Refusal as refusal:
             self._refusal = refusal
             raise
         if self._root:
             path, raw = self._root + path, self._root.encode("ascii") + raw
-        self._target = path, raw, query
+        self._target = {**self._base, "path": path, "raw_path": raw, "query_string": query}
         if version == "1.1":
-            self._known_url, self._known_host = self._url, self._fields[b"host"]
+            self._known_url, self._known_host = self._url, fields[b"host"]
 
     def refused(self, status: int, message: str) -> Refusal:
         """To be raised in a callback. It is kept here, since the parser may lose it on the way out."""

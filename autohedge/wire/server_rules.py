@@ -2,7 +2,7 @@
 
 Rules
 - llhttp 9 (httptools 0.9), in its strict mode, refuses bad chunk sizes, bare LF and CR, folded lines, control bytes, repeated
-  Content-Length and Content-Length beside Transfer-Encoding. `Fields` and `checked` add what it lets through: a list of
+  Content-Length and Content-Length beside Transfer-Encoding. `SINGLE` and `checked` add what it lets through: a list of
   transfer codings that ends in chunked, any coding in HTTP/1.0, HTTP/0.9 and 2.0, a missing or repeated Host, CONNECT, '#' in
   the target. The reason is one: no two readers of the same bytes may find different requests in them (RFC 9112 11.2).
 - An answer's head is checked as one piece: it holds as many line ends as it has lines, and no NUL.
@@ -25,17 +25,18 @@ MAX_HEAD = 64 << 10  # bytes of request line and headers
 MAX_HEADERS = 200
 MAX_TARGET = 16 << 10  # bytes of the request target
 
-# Fields whose meaning decides where a message ends, for whom it is, or how it is answered; the single ones stand once.
+# Fields whose meaning decides where a message ends or for whom it is stand once.
 SINGLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
-FIELDS = SINGLE | {b"expect", b"upgrade"}
 # What may stand in Host (RFC 3986 3.2, and "_", which names of Swarm services hold).
 HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 
+# ASGI extension of this server: `send` also takes a message of this type with status, headers and the whole body.
+WHOLE = "autohedge.response.whole"
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINE_BYTES = b"\r\n\0"
-OURS = frozenset(
-    {b"content-length", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"proxy-connection"}
-)
+# What an app may say of its connection; the server writes it. Content-Length is the app's to say, and is held to.
+OURS = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"proxy-connection"})
 BODILESS = frozenset({204, 304})
 
 
@@ -117,25 +118,37 @@ def answer_head(status: int, headers: Iterable[Header], always: Iterable[Header]
     Names are ASGI's: lower case. What belongs to the connection (connection, keep-alive, transfer-encoding, upgrade) is the
     server's to write and is left out. Raises ValueError for CR, LF or NUL in a name or value, or for a bad content-length.
     """
-    lines: list[bytes] = [STATUS_LINES.get(status) or status_line(status)]
+    kept = [*always, *headers]
+    fields = dict(kept)
+    said = fields.get(b"content-length", b"0")
+    if OURS.isdisjoint(fields) and said.isdigit() and len(fields) == len(kept) and status != 204:  # as usual
+        length, closing = (int(said) if b"content-length" in fields else None), False
+    else:
+        kept, length, closing = _sorted_out(status, kept)
+    head = b"\r\n".join([STATUS_LINES.get(status) or status_line(status), *map(b": ".join, kept)])
+    if len(head.translate(None, LINE_BYTES)) != len(head) - 2 * len(kept):
+        raise ValueError("a header of an answer holds CR, LF or NUL")
+    return head, length, closing
+
+
+def _sorted_out(status: int, headers: Iterable[Header]) -> tuple[list[Header], int | None, bool]:
+    """Those headers that may leave, with at most one content-length; what that says; whether the app asks to close."""
+    kept: list[Header] = []
     length: int | None = None
     closing = False
-    for header in (*always, *headers) if always else headers:
-        if header[0] in OURS:
-            name, value = header
-            if name != b"content-length":
-                closing = closing or (name == b"connection" and b"close" in value.lower())
-                continue
+    for header in headers:
+        name, value = header
+        if name in OURS:
+            closing = closing or (name == b"connection" and b"close" in value.lower())
+            continue
+        if name == b"content-length":
             if not value.isdigit() or (length is not None and length != int(value)):
                 raise ValueError("a content-length of an answer is no number, or there are two")
             if status == 204 or length is not None:
                 continue  # RFC 9110 8.6: a 204 has none
             length = int(value)
-        lines.append(b": ".join(header))
-    head = b"\r\n".join(lines)
-    if len(head.translate(None, LINE_BYTES)) != len(head) - 2 * len(lines) + 2:
-        raise ValueError("a header of an answer holds CR, LF or NUL")
-    return head, length, closing
+        kept.append(header)
+    return kept, length, closing
 
 
 def refusal(status: int, message: str) -> bytes:

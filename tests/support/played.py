@@ -29,6 +29,7 @@ class Played:
         self.script = list(script)
         self.status = status
         self.headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.fields = dict(self.headers)
         self.stall = 20.0
         self.released = 0
         self.reads = 0
