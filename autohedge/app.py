@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -44,6 +45,7 @@ from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
 from autohedge.memory.retired import MERGES, Retirements
 from autohedge.memory.tuning import rules_of
+from autohedge.parent import end_with_parent
 from autohedge.payloads.reading import Bounds
 from autohedge.pools import Pools
 from autohedge.relay import Relay
@@ -70,7 +72,9 @@ from autohedge.watchers.gate import Gate
 from autohedge.watchers.learning import Learner, Pace
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
+from autohedge.watchers.rechecking import Rechecker
 from autohedge.wire.server import EdgeProtocol
+from autohedge.workers import WORKER, run_workers
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
@@ -90,6 +94,15 @@ def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = N
         return 1
     for warning in loaded.warnings:
         LOGGER.warning("%s", warning)
+    server = loaded.settings.server
+    if server.workers > 1 and WORKER not in env:
+        try:
+            return run_workers(server.workers, server.bind, config, env, server.grace)
+        except OSError as error:
+            LOGGER.error("cannot listen on %s: %s", server.listen, error.strerror)
+            return 1
+    if WORKER in env:
+        end_with_parent(signal.SIGTERM)
     house = House(loaded.settings, config, env)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(house.run(on_ready or _announce))
@@ -134,7 +147,7 @@ class House:
     async def run(self, on_ready: Ready) -> int:
         self.clock = time.monotonic  # not loop.time: uvloop's has steps of a millisecond
         try:
-            listener = listen(self.settings.server.bind)
+            listener = listen(self.settings.server.bind, shared=WORKER in self.env)
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", self.settings.server.listen, error.strerror)
             return 1
@@ -183,11 +196,15 @@ class House:
         self.room = WaitingRoom(settings.queue.size)
         self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
         self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
+        if WORKER in self.env:
+            self.sharing.count(f"{host}:{self.env[WORKER]}", self._counted)
         pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
         self.learner = Learner(self.registry, asker, time.time, pace)
         hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed)
         self.probers = Probers(Means(self.registry, self.health, asker, random.random, hooks), settings)
         silent, startup = (lambda: self.learner.silent), settings.startup
+        leads = lambda: self.sharing.leads  # noqa: E731
+        self.rechecker = Rechecker(self.retirements, self.registry, asker, time.time, leads)
         self.gate = Gate(self.registry, self.health, startup, silent=silent, poke=self._ask_again)
         self.tools = Tools(
             settings=settings,
@@ -211,7 +228,7 @@ class House:
         self.edge = Edge(Relay(self.tools), management, AccessLog(settings.server.access_log), self.new_id)
         self.edge.gate = self.standing.gate = self.gate
         self.edge.keeper = self._keeper(settings)
-        world = AdminWorld(self.reload, self._effective, self.health.force, lambda: {"lost": self.alerting.lost})
+        world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})
         management.include_router(admin_routes(self.tools, world))
 
     def _kinds(self) -> frozenset[Kind]:
@@ -242,8 +259,13 @@ class House:
 
     def _scrape(self) -> bytes:
         snapshot = self.registry.snapshot
-        meters = Meters().merge(self.meters.dump((name, replica.seat) for name, replica in snapshot.replicas.items()))
+        meters = Meters().merge(self._counted())
+        for other in self.sharing.others_counted():
+            meters.merge(other)
         return exposition(View(meters, snapshot, time.time(), __version__), [ProcessCollector(registry=None)])
+
+    def _counted(self) -> dict[str, Any]:
+        return self.meters.dump((name, replica.seat) for name, replica in self.registry.snapshot.replicas.items())
 
     def _server_config(self) -> uvicorn.Config:
         settings = self.settings
@@ -293,6 +315,7 @@ class House:
             group.create_task(self.shared.run())
             group.create_task(self.sharing.run())
             group.create_task(self.alerting.run())
+            group.create_task(self.rechecker.run())
             group.create_task(self.probers.run())
             group.create_task(self.gate.run())
             group.create_task(watch(self.static, 60, self._swept))

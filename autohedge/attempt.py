@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from urllib.parse import quote
 
 from autohedge.call import Call, Header
@@ -34,7 +33,6 @@ PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit,
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
-NO_FIELDS: Mapping[bytes, bytes] = MappingProxyType({})
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
 WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED})
@@ -71,17 +69,12 @@ class Opened:
     answer: Answer | None = None
     status: int = 0
     headers: Sequence[Header] = ()
-    fields: Mapping[bytes, bytes] = NO_FIELDS  # `headers` by name, the last one of repeated ones
+    fields: Mapping[bytes, bytes] = field(default_factory=dict)  # `headers` by name, the last one of repeated ones
     pieces: list[bytes] = field(default_factory=list)
     whole: bool = False
     watch: StreamWatch | None = None
+    won: bool = True  # it may go to the client: an answer, a client's own fault, or a stream that has begun well
     closed: bool = False
-
-    @property
-    def won(self) -> bool:
-        """Whether this answer may go to the client: an answer, a client's own fault, or a stream that has begun well."""
-        judgement = self.attempt.judgement
-        return judgement is None or judgement.verdict in WON
 
     def close(self) -> None:
         """Give the connection and the seat back. Idempotent, never waits: safe after a cancel at any point."""
@@ -139,7 +132,8 @@ class Attempter:
         call.attempts.append(attempt)
         if outcome.failure is not None or opened.whole or not opened.pieces or opened.status >= 300:
             judgement = attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-            if judgement.verdict not in WON:
+            opened.won = judgement.verdict in WON
+            if not opened.won:
                 attempt.ended = self._clock()
                 opened.close()
                 if judgement.verdict is Verdict.RETIRED:

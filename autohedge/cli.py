@@ -15,8 +15,8 @@ from pathlib import Path
 from autohedge import __version__
 from autohedge.app import serve
 from autohedge.demo import quickstart
-from autohedge.demo.parent import end_with_parent
 from autohedge.engine.main import run as run_engine
+from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
 

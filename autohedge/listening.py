@@ -12,14 +12,26 @@ import uvicorn
 BACKLOG = 2048
 
 
-def listen(bind: tuple[str, int]) -> socket.socket:
-    """A listening socket; raises OSError when the address is taken."""
+def bound(bind: tuple[str, int], *, shared: bool) -> socket.socket:
+    """A socket bound to host and port; `shared`: others may bind it too. Raises OSError when the address is taken."""
     host, port = bind
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def listen(bind: tuple[str, int], *, shared: bool = False) -> socket.socket:
+    """A listening socket; raises OSError when the address is taken."""
+    listener = bound(bind, shared=shared)
+    try:
         listener.listen(BACKLOG)
     except OSError:
         listener.close()

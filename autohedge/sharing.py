@@ -18,12 +18,12 @@ from autohedge.core.types import Candidate
 from autohedge.memory.entry import Opening
 from autohedge.memory.health import Health
 from autohedge.rules.probes import Probed, from_text, to_text
-from autohedge.rules.standing import State, Transition
+from autohedge.rules.standing import State, Transition, Wish
 from autohedge.state.resilient import Shared
 
 LEASE = "prober"
 HELD = 6.0  # seconds that a lease lasts; renewed three times as often
-PROBES, OPENINGS = "probe:", "opening:"
+PROBES, OPENINGS, METERS, WISHES = "probe:", "opening:", "meters:", "wish:"
 FRESH = 30.0  # seconds that a probe's result is worth telling
 
 
@@ -37,14 +37,31 @@ class Sharing:
         self._wall = wall
         self._hearing = False  # an opening is being taken over: it is kept already
         self.leads = False
+        self._counting: tuple[str, Callable[[], dict[str, Any]]] | None = None
         shared.on_change(PROBES, self._probe_heard)
         shared.on_change(OPENINGS, self._opening_heard)
+        shared.on_change(WISHES, self._wish_heard)
 
     async def run(self) -> None:
         """Hold the prober's lease for as long as this process lives."""
         while True:
             self.leads = await self._shared.lease(LEASE, HELD)
+            if self._counting is not None:
+                name, dump = self._counting
+                self._shared.put_soon(METERS + name, dump(), 3 * HELD)
             await asyncio.sleep(HELD / 3)
+
+    def count(self, name: str, dump: Callable[[], dict[str, Any]]) -> None:
+        """Share what this worker counted as `name` ("host:number"), so that any worker of the host can be scraped for all."""
+        self._counting = (name, dump)
+
+    def others_counted(self) -> list[Mapping[str, Any]]:
+        """What the other workers of this host counted, at most two seconds old."""
+        if self._counting is None:
+            return []
+        mine = METERS + self._counting[0]
+        host = mine.rpartition(":")[0] + ":"
+        return [value for key, value in self._shared.under(host).items() if key != mine]
 
     def may_probe(self, _replica: str) -> bool:
         return self.leads
@@ -66,6 +83,21 @@ class Sharing:
             for opening in self._health.openings(self._clock()):
                 if (opening.replica, opening.model) == (replica, model):
                     self._shared.put_soon(key, opening.told(self._wall()), max(opening.left, 1.0))
+
+    def force(self, replica: str, wish: Wish, model: str | None) -> int:
+        """An operator's wish, for all workers and after a restart; NONE takes it back. How many breakers it concerns here."""
+        key = f"{WISHES}{replica}|{model or ''}"
+        if wish is Wish.NONE:
+            self._shared.delete_soon(key)
+        else:
+            self._shared.put_soon(key, {"wish": wish.value})
+        return self._health.force(replica, wish, model)
+
+    def _wish_heard(self, key: str, value: Mapping[str, Any] | None) -> None:
+        replica, _, model = key.removeprefix(WISHES).rpartition("|")
+        told = str(value.get("wish")) if value is not None else Wish.NONE.value
+        if told in set(Wish):
+            self._health.force(replica, Wish(told), model or None)
 
     def _probe_heard(self, _key: str, value: Mapping[str, Any] | None) -> None:
         probe = from_text(str(value.get("probe", ""))) if value is not None and not self.leads else None

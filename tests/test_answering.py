@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autohedge.answering import answer_headers, nothing_worked, renamed
-from autohedge.attempt import Opened
+from autohedge.attempt import WON, Opened
 from autohedge.call import Call, Header
 from autohedge.core.problems import DeadlineExceeded, Unavailable, UpstreamFailed
 from autohedge.core.types import (
@@ -48,7 +48,8 @@ def attempt(
 
 
 def opened(one: Attempt, *headers: Header, status: int = 200) -> Opened:
-    return Opened(one, lambda _replica: None, status=status, headers=list(headers), fields=dict(headers))
+    won = one.judgement is None or one.judgement.verdict in WON
+    return Opened(one, lambda _replica: None, status=status, headers=list(headers), fields=dict(headers), won=won)
 
 
 def test_the_engine_s_headers_and_ours() -> None:

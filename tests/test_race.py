@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from autohedge.attempt import Opened
+from autohedge.attempt import WON, Opened
 from autohedge.call import Call
 from autohedge.core.types import (
     Address,
@@ -41,7 +41,9 @@ def ended(
 ) -> Opened:
     judgement = None if verdict is None else Judgement(verdict)
     attempt = Attempt(where, 0.0, outcome=Outcome(failure=failure, status=status), judgement=judgement)
-    return Opened(attempt, lambda _replica: None, status=status, pieces=[body] if body else [], whole=bool(body))
+    opened = Opened(attempt, lambda _replica: None, status=status, pieces=[body] if body else [], whole=bool(body))
+    opened.won = judgement is None or judgement.verdict in WON
+    return opened
 
 
 class Script:

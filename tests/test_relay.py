@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from autohedge.attempt import Opened
+from autohedge.attempt import WON, Opened
 from autohedge.call import Call, Out
 from autohedge.core.problems import BadRequest, NotFound, Problem, TooLarge, Unavailable, UpstreamFailed
 from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
@@ -40,6 +40,7 @@ class Script:
         judgement = Judgement(verdict, "said", status=502 if status == 299 else 0)
         attempt = Attempt(where, self.desk.now, stamp, outcome=outcome, judgement=judgement)
         opened = Opened(attempt, lambda _replica: None, status=status, pieces=[body] if body else [], whole=bool(body))
+        opened.won = verdict in WON
         if self.error is not None:
             opened.watch = StreamWatch(call.door)
             opened.watch.feed(b"data: " + self.error + b"\n\n")

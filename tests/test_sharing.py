@@ -9,7 +9,7 @@ from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome
 from autohedge.memory.health import Health
 from autohedge.rules.breaker import Options
 from autohedge.rules.probes import Probed
-from autohedge.rules.standing import State, Transition, Via
+from autohedge.rules.standing import State, Transition, Via, Wish
 from autohedge.sharing import Sharing
 from autohedge.state.resilient import Shared
 from tests.support.desk import Desk
@@ -125,6 +125,18 @@ def test_a_probe_of_one_is_evidence_for_all() -> None:
     candidate = one.desk.candidates("m")[0]
     one.sharing.probed(candidate, Probed(candidate.replica.id, "m", Via.DEEP, Verdict.ANSWER))
     assert two.health.entry(two.desk.candidates("m")[0], two.desk.now).breaker.known
+
+
+def test_an_operator_s_wish_holds_in_all_workers_and_after_a_restart() -> None:
+    book = Book()
+    one, two = Worker(book), Worker(book)
+    replica = one.desk.candidates("m")[0].replica.id
+    one.sharing.force(replica, Wish.DRAIN, None)
+    late = Worker(book)
+    for worker in (one, two, late):
+        assert worker.health.wishes == [(replica, None, Wish.DRAIN)]
+    two.sharing.force(replica, Wish.NONE, None)
+    assert one.health.wishes == []
 
 
 def test_what_is_no_probe_and_no_opening_is_passed_over() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import xllamacpp
 
-from autohedge.demo.parent import end_with_parent
+from autohedge.parent import end_with_parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:

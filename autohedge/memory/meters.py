@@ -122,7 +122,10 @@ class Meters:
         row = self._duration.get(labels) or self._row(DURATION, labels)
         row[bisect_left(LONG, elapsed)] += 1
         row[-1] += elapsed
-        self.overhead(door, own)
+        row = self._overhead.get(labels) or self._row(OVERHEAD, labels)
+        own = max(own, 0.0)
+        row[bisect_left(OWN, own)] += 1
+        row[-1] += own
 
     def request(self, door: str, model: str, status: int, backend: str) -> None:
         """One answered request; `model` as the client asked for it, "" when unknown."""
@@ -165,14 +168,6 @@ class Meters:
         labels = (backend,)
         row = self._first_byte.get(labels) or self._row(FIRST_BYTE, labels)
         row[bisect_left(LONG, seconds)] += 1
-        row[-1] += seconds
-
-    def overhead(self, door: str, seconds: float) -> None:
-        """Our own part of a request."""
-        labels = (door,)
-        row = self._overhead.get(labels) or self._row(OVERHEAD, labels)
-        seconds = max(seconds, 0.0)
-        row[bisect_left(OWN, seconds)] += 1
         row[-1] += seconds
 
     # --- between processes --------------------------------------------------------------------------------------------

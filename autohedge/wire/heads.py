@@ -41,28 +41,28 @@ def end_to_end(
     Names come in lower case, as both ends of the wire make them. Order and repeats are kept. `fields` is `dict(headers)`, which
     the caller has anyway; `others` includes `HOP_BY_HOP`.
     """
-    ending = others.intersection(fields)
-    if not _NAMING.isdisjoint(ending):
-        ending |= _named(headers)
-    if len(fields) != len(headers):
-        return [header for header in headers if header[0] not in ending]
+    repeats = len(fields) != len(headers)
+    if repeats or b"proxy-connection" in fields or fields.get(b"connection", b"close") not in _USUAL:
+        return _picked(headers, others)
     kept = dict(fields)
-    for name in ending:
-        kept.pop(name, None)
+    for name in others.intersection(fields):
+        del kept[name]
     return [*kept.items()]
 
 
-def _named(headers: Sequence[Header]) -> set[bytes]:
-    """The headers that `Connection` names."""
+def _picked(headers: Sequence[Header], others: frozenset[bytes]) -> list[Header]:
+    """`end_to_end` for headers that repeat or name each other."""
     values = [value for name, value in headers if name in _NAMING and value not in _USUAL]
-    return {token.strip().lower() for value in values for token in value.split(b",")}
+    named = {token.strip().lower() for value in values for token in value.split(b",")}
+    return [header for header in headers if header[0] not in others and header[0] not in named]
 
 
 def header_lines(headers: Iterable[Header]) -> bytes:
     """Headers as they stand in a head. Raises ValueError when a value would end its line early."""
     lines = [*map(b": ".join, headers), b""]
     text = b"\r\n".join(lines)
-    if text.count(b"\n") != len(lines) - 1 or text.count(b"\r") != len(lines) - 1:
+    breaks = len(lines) - 1
+    if text.count(b"\n") != breaks or text.count(b"\r") != breaks:
         raise ValueError("a header with a stray line break")
     return text
 

@@ -142,9 +142,6 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     # --- the reader's side ------------------------------------------------------------------------------------------
 
-    def _exchange_for(self, scope: dict[str, Any], keep: bool, old: bool, expects: bool) -> Exchange:
-        return Exchange(self, scope, keep, old, expects)
-
     def _begun(self, exchange: Exchange) -> None:
         if self._exchange is None:
             self._exchange = exchange

@@ -20,7 +20,7 @@ from typing import Any
 
 import httptools
 
-from autohedge.wire.server_exchange import Exchange
+from autohedge.wire.server_exchange import Exchange, Line
 from autohedge.wire.server_rules import (
     MAX_HEAD,
     MAX_HEADERS,
@@ -39,7 +39,7 @@ FEED, STASHING, DRAINING = 0, 1, 2  # what happens to bytes that come: read, kep
 BARREN = 64 << 10  # bytes of a chunked body that may come without any data in them (endless trailers, extensions)
 
 
-class RequestReader(ABC):
+class RequestReader(Line, ABC):
     """The reading half of a connection. `base` is the part of the ASGI scope that all its requests share."""
 
     def __init__(self, root_path: str) -> None:
@@ -190,7 +190,7 @@ class RequestReader(ABC):
         }
         old = version == "1.0"
         expects = b"expect" in fields and not old and fields[b"expect"].lower() == b"100-continue"
-        exchange = self._reading = self._exchange_for(scope, parser.should_keep_alive(), old, expects)
+        exchange = self._reading = Exchange(self, scope, parser.should_keep_alive(), old, expects)
         self._phase = BODY
         self._fed = 0
         self._url = b""
@@ -216,10 +216,6 @@ class RequestReader(ABC):
         exchange.end()
         if not exchange.keep:
             self._mode = DRAINING  # the client said that this is its last one
-
-    @abstractmethod
-    def _exchange_for(self, scope: dict[str, Any], keep: bool, old: bool, expects: bool) -> Exchange:
-        """A new exchange on this connection."""
 
     def _unrepeated(self, headers: list[Header]) -> None:
         """Raises Refusal when a field that may stand once is repeated."""

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "autohedge"
 # Room -> floor. An import may only go to a lower floor, or stay inside its room.
 FLOORS = {
     "core": 0,
+    "parent": 0,
     "settings": 1,
     "payloads": 1,
     "providers": 1,
@@ -31,6 +32,7 @@ FLOORS = {
     "sharing": 4,
     "reloading": 4,
     "listening": 4,
+    "workers": 5,
     "examiner": 5,
     "attempt": 5,
     "tools": 6,

@@ -55,7 +55,7 @@ def test_a_request_that_was_cut() -> None:
     """An attempt without an end takes no time that we know of; nothing goes below zero."""
     meters = Meters()
     meters.ended("chat", Call("m", [attempt("a", 10.0, None)]), 499, "", 0.0)
-    meters.overhead("chat", -1.0)
+    meters.ended("chat", Call("m", [attempt("a", 10.0, 11.0)]), 200, "", 0.5)
     assert meters.histograms[names.OVERHEAD][("chat",)][-1] == 0.0
 
 

@@ -35,6 +35,7 @@ class Child:
         self._reader.start()
         found = self._found.get(timeout=PATIENCE)
         if found is None:
+            self.stop()
             raise RuntimeError("the child ended: " + "".join(self.lines[-20:]))
         self.url = found
 

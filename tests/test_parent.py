@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CHILD = "from autohedge.demo.parent import end_with_parent; end_with_parent(); print('up', flush=True); import time; time.sleep(60)"
+CHILD = "from autohedge.parent import end_with_parent; end_with_parent(); print('up', flush=True); import time; time.sleep(60)"
 PARENT = (
     "import subprocess, sys, time; "
     f"child = subprocess.Popen([sys.executable, '-c', {CHILD!r}], stdout=subprocess.PIPE); child.stdout.readline(); "

@@ -1,0 +1,20 @@
+"""A child that ends with its parent: no worker, and no engine of the quickstart or of a test, outlives who started it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel for this signal when the parent's thread that started us dies (Linux; elsewhere nothing happens)."""
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:  # it died between the two lines
+        os._exit(1)
