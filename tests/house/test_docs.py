@@ -40,6 +40,10 @@ def test_every_path_is_documented_and_every_documented_one_exists() -> None:
     told = set(re.findall(r"^\| `(/[^`]*)` \|", text, re.MULTILINE))
     source = (ROOT / "autohedge/doors/status.py").read_text()
     routes = {re.sub(r"\{(\w+):path\}", r"{\1}", path) for path in re.findall(r'api_route\("([^"]+)"', source)}
+    for name in ("admin.py", "admin_explain.py"):
+        admin = (ROOT / "autohedge/doors" / name).read_text()
+        found = re.findall(r'@router\.(?:get|post)\("([^"]+)"', admin)
+        routes |= {"/admin" + re.sub(r"\{(\w+):path\}", r"{\1}", path) for path in found}
     aliases = {"/openai/v1/...", "/openai/deployments/{model}/..."}
     assert told - aliases <= set(DOORS) | routes
     shown = text
