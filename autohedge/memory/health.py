@@ -140,7 +140,8 @@ class Health:
             self.entry(candidate, now)
         for entry in list(self._all()):
             key = (entry.candidate.replica.id, entry.candidate.served)
-            if key not in listed and now - max(entry.used, entry.made) > UNLISTED:
+            passing = not key[1]  # what stood for the models of a replica that had not told them yet
+            if key not in listed and (passing or now - max(entry.used, entry.made) > UNLISTED):
                 self._forget(*key)
         for key, (opening, until) in list(self._pending.items()):
             if until <= now:
