@@ -37,7 +37,7 @@ from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
-from autohedge.listening import BACKLOG, listen, tell_ready
+from autohedge.listening import BACKLOG, Server, listen, tell_ready
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
@@ -154,7 +154,7 @@ class House:
         async with Asker(self.settings.learning.timeout) as asker:
             self._wire(asker)
             _calm_collector()
-            self.server = server = uvicorn.Server(self._server_config())
+            self.server = server = Server(self._server_config(), self._drain)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ended)
             try:
@@ -170,8 +170,13 @@ class House:
                 await self.shared.close()
         return 0
 
+    def _drain(self) -> None:
+        """From now on `/readiness` says 503 to those who still have a connection."""
+        self.standing.draining = True
+
     def stop(self) -> None:
         """Take no new connection, let running requests end within `server.grace`, then leave `run`."""
+        self._drain()
         self.server.should_exit = True
 
     def _ended(self, _number: int, _frame: object) -> None:

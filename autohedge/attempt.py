@@ -56,6 +56,7 @@ EXTERNAL_HEADERS = frozenset(
         b"x-request-id",
     }
 )
+LOADERS = frozenset({Kind.OLLAMA})  # engines that load a model when it is first asked for
 # Engines that serve a body without a model name; others get the name put in.
 NAMELESS = frozenset({Kind.LLAMACPP, Kind.VLLM, Kind.AZURE, Kind.SYSTEMONE})
 
@@ -147,7 +148,7 @@ class Attempter:
         if budget <= 0:
             outcome.failure = Failure.DEADLINE
             return
-        patience = timeouts.loading if candidate.kind is Kind.OLLAMA else timeouts.first_byte
+        patience = timeouts.loading if candidate.kind in LOADERS else timeouts.first_byte
         body = _body_for(call, candidate)
         answer = opened.answer = await self._pool_of(candidate).exchange(
             self._head(call, candidate, len(body)), body, first_byte=min(patience, budget), stall=timeouts.stall

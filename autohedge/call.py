@@ -5,12 +5,12 @@ This file holds what the steps of `relay.py` hand to each other. It decides noth
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from autohedge.core.types import Attempt, Door
-from autohedge.wire.server_rules import WHOLE
+from autohedge.wire.server_exchange import Exchange
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
@@ -43,19 +43,17 @@ class Call:
 
 
 class Out:
-    """The way back to the client: ASGI's two messages as three verbs, and one message for both where the server knows it.
+    """The way back to the client: ASGI's two messages as three verbs, or one call for both where nothing stands before our server.
 
     `started` is the commit: from then on no other candidate may answer. `sent` counts body bytes.
     """
 
-    __slots__ = ("_knows_whole", "_send", "chars", "count", "ended", "keep", "kept", "sent", "started", "status")
+    __slots__ = ("_exchange", "_send", "chars", "count", "ended", "keep", "kept", "sent", "started", "status")
 
-    def __init__(
-        self, send: Send, keep: int = 0, *, count: bool = False, extensions: Container[str] | None = None
-    ) -> None:
-        """`extensions` are those of the ASGI scope."""
+    def __init__(self, send: Send, keep: int = 0, *, count: bool = False) -> None:
         self._send = send
-        self._knows_whole = extensions is not None and WHOLE in extensions
+        exchange = getattr(send, "__self__", None)  # a middleware (CORS) would have put its own `send` around ours
+        self._exchange = exchange if isinstance(exchange, Exchange) else None
         self.count = count  # characters are counted only for a log that wants them
         self.chars = 0
         self.status = 0
@@ -85,8 +83,8 @@ class Out:
         self.sent += len(body)
         if self.count or self.keep:
             self._note(body)
-        if self._knows_whole:
-            await self._send({"type": WHOLE, "status": status, "headers": headers, "body": body})
+        if self._exchange is not None:
+            await self._exchange.whole(status, headers, body)
             return
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})

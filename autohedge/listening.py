@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -37,6 +38,18 @@ def listen(bind: tuple[str, int], *, shared: bool = False) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server that tells when it is asked to end, before it stops taking connections."""
+
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_exit = on_exit
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_exit()
+        super().handle_exit(sig, frame)
 
 
 async def tell_ready(server: uvicorn.Server, address: tuple[Any, ...], on_ready: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autohedge.call import Call, Out
+from autohedge.core.types import Verdict
 
 BODY_LIMIT = 1 << 20
 LOGGER = logging.getLogger("autohedge.access")
@@ -85,8 +86,12 @@ def _way(call: Call) -> dict[str, Any]:
         for attempt in call.attempts
     ]
     way: dict[str, Any] = {"model": call.asked or None, "attempts": len(tried), "tried": tried}
-    if tried:
-        way["worker"] = str(call.attempts[-1].candidate.replica.address)
+    for attempt in reversed(call.attempts):
+        outcome, judgement = attempt.outcome, attempt.judgement
+        answered = judgement is not None and judgement.verdict in (Verdict.ANSWER, Verdict.CLIENT_FAULT)
+        if answered or (outcome is not None and outcome.committed):
+            way["worker"] = str(attempt.candidate.replica.address)
+            break
     return way
 
 

@@ -70,7 +70,7 @@ class Edge:
         clock, meters = tools.clock, tools.meters
         started = clock()
         fields: dict[bytes, bytes] = dict(scope["headers"])
-        out = Out(send, log.keep, count=log.on, extensions=scope.get("extensions"))
+        out = Out(send, log.keep, count=log.on)
         call: Call | None = None
         code, body, request_id = "", b"", b""
         meters.began()

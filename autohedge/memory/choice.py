@@ -17,6 +17,7 @@ from autohedge.core.types import Admitted, Candidate
 from autohedge.memory.health import Entry, Health
 from autohedge.rules.standing import NEVER, State, Tier, Wish
 
+GOOD, UNKNOWN, CLOSED = Tier.GOOD, Tier.UNKNOWN, State.CLOSED  # looked up in their enums they cost every request
 KNOCK = 1.0  # seconds
 DOORS = frozenset({State.OPEN, State.HALF_OPEN})
 KNOCKED = 10_000  # replicas remembered
@@ -49,8 +50,8 @@ class Choice:
             entry = self._health.entry(candidate, now)
             breaker = entry.breaker
             seen = breaker.look(now, 1.0)
-            well = seen.tier is Tier.GOOD or (seen.tier is Tier.UNKNOWN and not breaker.options.probed)
-            if well and seen.allowed and breaker.state is State.CLOSED and retired(candidate) is None:
+            well = seen.tier is GOOD or (seen.tier is UNKNOWN and not breaker.options.probed)
+            if well and seen.allowed and breaker.state is CLOSED and retired(candidate) is None:
                 best, least, chosen = Admitted(candidate, seen.stamp), load, entry
         if chosen is not None:
             chosen.used = now
@@ -59,6 +60,7 @@ class Choice:
     def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
         """One of `candidates` whose connections were refused or reset, if it is time to try it again."""
         due: Admitted | None = None
+        pending: Admitted | None = None  # a knock is out there and was not refused yet
         for candidate in candidates:
             breaker = self._health.entry(candidate, now).breaker
             if breaker.state not in DOORS or not breaker.hard or breaker.wish is not Wish.NONE:
@@ -68,8 +70,10 @@ class Choice:
                 return Admitted(candidate, breaker.stamp)
             if due is None and now - knocked >= KNOCK:
                 due = Admitted(candidate, breaker.stamp)
+            elif knocked > breaker.failed_at:
+                pending = Admitted(candidate, breaker.stamp)
         if due is not None:
             if len(self._knocked) >= KNOCKED:
                 self._knocked.clear()
             self._knocked[due.candidate.replica.id] = now
-        return due
+        return due or pending

@@ -31,7 +31,7 @@ from uvicorn.server import ServerState
 
 from autohedge.wire.server_exchange import CLOSE, UNKNOWN, AbortResponse, App, Exchange
 from autohedge.wire.server_reader import BODY, DRAINING, FEED, HEAD, READY, STASHING, RequestReader
-from autohedge.wire.server_rules import CONTINUE, WHOLE, refusal
+from autohedge.wire.server_rules import CONTINUE, refusal
 
 __all__ = ["AbortResponse", "EdgeProtocol"]
 
@@ -96,7 +96,6 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
             "client": _address(transport.get_extra_info("peername")),
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
             "root_path": self._root,
-            "extensions": {WHOLE: {}},
         }
         cast("set[Any]", self.server_state.connections).add(self)
         self._within(self.idle_seconds)

@@ -5,7 +5,7 @@ Rules
   with `more_body` sends the head alone.
 - The app's own content-length is kept and held to. Without one, a whole answer gets its length; a streamed one is chunked,
   or ends with the connection in HTTP/1.0 (never chunked there).
-- An app that has its whole answer may send it as one message (the ASGI extension `WHOLE`) instead of two.
+- An app that has its whole answer and this very exchange's `send` may call `whole` instead of sending two messages.
 - A client that leaves cancels the app's task, once. Then nothing is logged, `send` does nothing, `receive` says disconnect.
 - `send` waits while the client reads slower than the app writes; `receive` lets the client go on sending.
 - An answer that breaks off is cut visibly: never a proper end of chunks, a short length, or a quiet close.
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
 
 from uvicorn.server import ServerState
 
-from autohedge.wire.server_rules import BODILESS, WHOLE, answer_head
+from autohedge.wire.server_rules import BODILESS, Header, answer_head
 
 LOGGER = logging.getLogger("autohedge.server")
 
@@ -215,13 +215,21 @@ class Exchange:
             if kind != "http.response.body" or self.done:
                 raise RuntimeError(f"the app sent {kind} out of order")
             self._write(start, message.get("body", b""), message.get("more_body", False))
-        elif kind == WHOLE:
-            self._start = message
-            self._write(message, message["body"], more=False)
         elif kind == "http.response.start":
             self._start = message
         else:
             raise RuntimeError(f"the app sent {kind} out of order")
+
+    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        """What `send` does with the two messages of a plain answer. Raises as `send`."""
+        if self._line.congested and not self.gone:
+            await self._line.drained()
+        if self.gone:
+            return
+        if self._start is not None:
+            raise RuntimeError("the app sent a whole answer out of order")
+        self._start = {"status": status, "headers": headers}
+        self._write(self._start, body, more=False)
 
     def _write(self, start: Message, body: bytes, more: bool) -> None:
         framing, head = self.framing, b""

@@ -30,9 +30,6 @@ SINGLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 # What may stand in Host (RFC 3986 3.2, and "_", which names of Swarm services hold).
 HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 
-# ASGI extension of this server: `send` also takes a message of this type with status, headers and the whole body.
-WHOLE = "autohedge.response.whole"
-
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINE_BYTES = b"\r\n\0"
 # What an app may say of its connection; the server writes it. Content-Length is the app's to say, and is held to.

@@ -71,6 +71,7 @@ class Kitchen:
 
 CONFIG = """
 server: {{listen: "127.0.0.1:0", access_log: info}}
+probe: {{enabled: false}}
 upstream_registry:
   kept:
     host: "{url}"

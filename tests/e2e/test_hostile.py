@@ -23,6 +23,7 @@ from tests.support.processes import Child, edge, ending
 
 CONFIG = """
 server: {{listen: "127.0.0.1:0", access_log: off}}
+probe: {{enabled: false}}
 upstream_registry:
   tiny: {{host: "{url}", provider: {kind}, models: [tiny]}}
 """

@@ -128,7 +128,21 @@ def test_a_shut_door_is_knocked_at_once_a_second() -> None:
     desk = Desk()
     one = candidate("1")
     desk.tell(one, Verdict.DEAD, times=2)
-    assert [desk.knock(one, now=at) for at in (0.0, 0.5, KNOCK, KNOCK + 0.5, 2 * KNOCK)] == ["1", None, "1", None, "1"]
+    knocks = []
+    for at in (1.0, 1.5, 1.0 + KNOCK, 1.5 + KNOCK, 1.0 + 2 * KNOCK):
+        knocks.append(desk.knock(one, now=at))
+        desk.tell(one, Verdict.DEAD, now=at)
+    assert knocks == ["1", None, "1", None, "1"]
+
+
+def test_a_knock_that_is_out_is_shared() -> None:
+    """Requests that come while the first one waits for its answer go along; when it was refused, they wait their second."""
+    desk = Desk()
+    one = candidate("1")
+    desk.tell(one, Verdict.DEAD, times=2)
+    assert [desk.knock(one, now=at) for at in (1.0, 1.1, 1.2)] == ["1", "1", "1"]
+    desk.tell(one, Verdict.DEAD, now=1.3)
+    assert desk.knock(one, now=1.4) is None
 
 
 def test_doors_are_knocked_at_in_turn() -> None:
@@ -136,7 +150,11 @@ def test_doors_are_knocked_at_in_turn() -> None:
     both = [candidate("1"), candidate("2")]
     for one in both:
         desk.tell(one, Verdict.DEAD, times=2)
-    assert [desk.knock(*both, now=at) for at in (0.0, 0.1, 0.2)] == ["1", "2", None]
+    first = desk.knock(*both, now=1.0)
+    second = desk.knock(*both, now=1.1)
+    for one in both:
+        desk.tell(one, Verdict.DEAD, now=1.2)
+    assert (first, second, desk.knock(*both, now=1.3)) == ("1", "2", None)
 
 
 @pytest.mark.parametrize("why", ["well", "ratio", "drained"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autohedge.wire.server import AbortResponse, EdgeProtocol
+from autohedge.wire.server_exchange import Exchange
 from tests.wire.serving import Receive, Send, Server, answer, eventually, read_body, reply, split, to_end, until
 
 HOST = b"Host: a\r\n"
@@ -34,6 +35,18 @@ async def body(send: Send, data: bytes, *, more: bool = False) -> None:
 
 async def plain(_scope: Any, _receive: Receive, send: Send) -> None:
     await reply(send, b"hello", headers=[(b"content-type", b"text/plain"), (b"x-two", b"1"), (b"x-two", b"2")])
+
+
+async def at_once(_scope: Any, _receive: Receive, send: Any) -> None:
+    """The call that stands for two messages, where `send` is the exchange's own."""
+    exchange: Exchange = send.__self__
+    await exchange.whole(200, [(b"content-type", b"text/plain"), (b"x-two", b"1"), (b"x-two", b"2")], b"hello")
+    with pytest.raises(RuntimeError, match="out of order"):
+        await exchange.whole(200, [], b"again")
+
+
+async def misfit(_scope: Any, _receive: Receive, send: Any) -> None:
+    await send.__self__.whole(200, [(b"content-length", b"4")], b"hello")
 
 
 async def sized(_scope: Any, _receive: Receive, send: Send) -> None:
@@ -183,7 +196,7 @@ async def large(_scope: Any, _receive: Receive, send: Send) -> None:
 
 
 BEHAVIOURS = {f"/{each.__name__}": each for each in (
-    plain, sized, stream, early_head, no_content, not_modified, hop_by_hop, closing, empty, raises, raises_after_start, raises_late,
+    plain, at_once, misfit, sized, stream, early_head, no_content, not_modified, hop_by_hop, closing, empty, raises, raises_after_start, raises_late,
     raises_after_all, returns_early, returns_at_once, aborts, aborts_in_a_group, cancels_itself, too_long, too_short, splits_header,
     lists_lengths, body_first, twice, waits, large,
 )}  # fmt: skip
@@ -207,6 +220,18 @@ def test_whole_answer(server: Server) -> None:
     assert raw == (
         b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-two: 1\r\nx-two: 2\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"
     )
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_an_answer_at_once_is_the_same_as_two_messages(server: Server, method: str, version: str) -> None:
+    one, two = (server.say(ask(path, method, version, LAST)) for path in ("at_once", "plain"))
+    assert one == two
+
+
+def test_a_misfit_at_once_is_a_failure_of_the_app(server: Server) -> None:
+    """Its head has not left, so the client gets a 500."""
+    assert split(server.say(ask("misfit")))[0] == 500
 
 
 def test_one_write(server: Server) -> None:
