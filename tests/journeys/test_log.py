@@ -138,3 +138,18 @@ def test_management_requests_are_told_too(caplog: pytest.LogCaptureFixture) -> N
     run(main())
     assert [(line["path"], line["status"]) for line in lines(caplog)] == [("/health", 200), ("/nowhere", 404)]
     assert "sk-secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("fault", "named"), [("status=400", True), ("reset", False), ("status=500", False)])
+def test_only_who_answered_is_the_worker(fault: str, named: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """eidex: no worker where no answer was committed; who was tried stands in `tried`."""
+
+    async def main() -> None:
+        async with alone(config=_config("info")) as edge:
+            edge.one.set_faults(fault)
+            await edge.chat()
+
+    run(main())
+    (line,) = lines(caplog)
+    assert ("worker" in line) == named
+    assert line["tried"]

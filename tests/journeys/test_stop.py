@@ -36,6 +36,7 @@ def test_what_runs_ends_and_nothing_new_begins(number: signal.Signals, stream: b
             await eventually(lambda: edge.one.received[CHAT] == 1)
             os.kill(os.getpid(), number)
             await asyncio.sleep(0.2)
+            assert edge.house.standing.draining  # eidex: /readiness says 503 from here on
             assert await _refused(edge)
             assert not edge.life.done()
             answer = await running
