@@ -1,7 +1,8 @@
 """The waiting room: requests for which every replica is at its concurrency cap, first come first served.
 
-Rules: bounded in number (then the room refuses) and in time; a freed seat wakes the first who can use it; a waiter who
-leaves frees its place. It must not know: models, HTTP, why a seat was freed.
+Rules: bounded in number (then the room refuses) and in time; a freed seat wakes the first who can use it and is kept for
+that one until it runs, so a newcomer never comes between; a waiter who leaves frees its place.
+It must not know: models, HTTP, why a seat was freed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ class WaitingRoom:
         return len(self._waiters)
 
     async def wait(self, replicas: Iterable[Replica], patience: float) -> bool:
-        """Wait up to `patience` seconds for a seat on one of `replicas`. False: the room is full, or nothing was freed."""
+        """Wait up to `patience` seconds for a seat on one of `replicas`. False: the room is full, or nothing was freed.
+
+        After True the seat is free for whoever asks next: take it before giving the event loop away.
+        """
         if len(self._waiters) >= self.size or patience <= 0:
             return False
         loop = asyncio.get_running_loop()
@@ -40,6 +44,8 @@ class WaitingRoom:
             raise
         finally:
             timer.cancel()
+            if future.done() and not future.cancelled() and (kept := future.result()) is not None:
+                kept.seat.promised -= 1
             if entry in self._waiters:
                 self._waiters.remove(entry)
 
@@ -49,6 +55,7 @@ class WaitingRoom:
             future, wanted = entry
             if replica.id in wanted and not future.done():
                 self._waiters.remove(entry)
+                replica.seat.promised += 1
                 future.set_result(replica)
                 return
 

@@ -81,3 +81,32 @@ def test_a_waiter_who_leaves_frees_its_place() -> None:
         assert leaver.cancelled()
 
     run(main())
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["runs", "leaves"])
+def test_a_newcomer_never_comes_between_a_freed_seat_and_its_waiter(leaves: bool) -> None:
+    """Found under load: request 5 took the seat that request 1 had been woken for, and 1 went to the end of the queue."""
+    replica = Replica("b@h:3", "b", Address("h", 3), Seat(1))
+    seat = replica.seat
+
+    async def main() -> None:
+        room = WaitingRoom(5)
+
+        async def wait() -> None:
+            assert await room.wait([replica], 60)
+            assert seat.free
+            seat.in_flight += 1
+
+        seat.in_flight = 1
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        seat.in_flight -= 1
+        room.freed(replica)
+        assert not seat.free  # what a newcomer sees
+        if leaves:
+            waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (seat.in_flight, seat.promised) == (0 if leaves else 1, 0)
+        assert seat.free == leaves
+
+    run(main())

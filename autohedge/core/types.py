@@ -219,16 +219,17 @@ class Lesson:
 class Seat:
     """Live counters of one replica: moved by the way of a request only, on the event loop only."""
 
-    __slots__ = ("cap", "in_flight", "last")
+    __slots__ = ("cap", "in_flight", "last", "promised")
 
     def __init__(self, cap: int | None = None) -> None:
         self.cap = cap
         self.in_flight = 0
+        self.promised = 0  # freed places that a waiter was woken for and has not taken yet
         self.last = 0  # turn number of the latest request: ties go to the one that waited longest
 
     @property
     def free(self) -> bool:
-        return self.cap is None or self.in_flight < self.cap
+        return self.cap is None or self.in_flight + self.promised < self.cap
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,7 +42,7 @@ class Choice:
         for candidate in candidates:
             seat = candidate.replica.seat
             busy = seat.in_flight
-            if seat.cap is not None and busy >= seat.cap:
+            if seat.cap is not None and busy + seat.promised >= seat.cap:
                 continue
             load = (candidate.backend.priority, busy, seat.last)
             if least is not None and load >= least:
