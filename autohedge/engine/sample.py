@@ -32,6 +32,7 @@ from autohedge.engine.text import NATURAL
 
 CONTROL = "/_engine"
 LAST_WORDS = 0.05  # seconds a dying engine has to send its 500
+ROUNDS = 4  # of the loop, until a connection that came in the moment of the stop is made, aborted and its socket closed
 
 
 @dataclass(eq=False)
@@ -91,6 +92,11 @@ class SampleEngine:
         self.set_faults(*self._texts)
         return self.url
 
+    @property
+    def listening(self) -> bool:
+        """Whether connections are taken."""
+        return self._server is not None
+
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self, loop), self.host, self.port, backlog=1024)
@@ -102,7 +108,8 @@ class SampleEngine:
             if pending is not None:
                 pending.cancel()
         await asyncio.gather(*self._close(), return_exceptions=True)
-        await asyncio.sleep(0)  # the sockets of aborted connections are closed in the loop's next round
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
 
     def _close(self) -> list[asyncio.Task[None]]:
         """Close the listener and drop all connections; returns the work that is being cancelled."""

@@ -32,6 +32,8 @@ class Host(Protocol):
     state: State
     connections: set[Connection]
 
+    @property
+    def listening(self) -> bool: ...
     def at_head(self, request: Request) -> Answer | None: ...
     def handle(self, request: Request) -> Answer: ...
     def head_of(self, answer: Answer) -> bytes: ...
@@ -64,6 +66,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made = cast("asyncio.Transport", transport)  # uvloop's own class is none of asyncio's
+        if not self._host.listening:  # it came in the moment of the stop: the kernel had accepted it, nobody serves it
+            made.abort()
+            return
         self._transport = made
         made.set_write_buffer_limits(HIGH_WATER)
         self._state.connections += 1

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+import uvloop
 
 from autohedge.engine.sample import SampleEngine
 from tests.engine.calls import Serve
@@ -15,7 +16,8 @@ from tests.engine.calls import Serve
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Start engines by `serve(kind, model=..., ...)`; all are stopped at the end."""
-    loop = asyncio.new_event_loop()
+    # uvloop as in service; asyncio's own (3.11, gh-109564) leaks a connection that came in the moment of a stop.
+    loop = uvloop.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     engines: list[SampleEngine] = []
