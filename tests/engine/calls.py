@@ -177,6 +177,6 @@ def reachable(engine: SampleEngine) -> bool:
     """Whether something listens there."""
     try:
         dial(engine).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it closed between the two steps of the handshake
         return False
     return True
