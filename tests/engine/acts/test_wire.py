@@ -80,8 +80,9 @@ def test_early_413_comes_before_the_body(serve: Serve) -> None:
 
 
 def test_dribble_comes_in_many_reads(serve: Serve) -> None:
+    """The gap is above one millisecond: below it uvloop writes the bytes together."""
     heard = talk(
-        serve("vllm", faults=["dribble=0.0005:times=1"]),
+        serve("vllm", faults=["dribble=0.002:times=1"]),
         request("/v1/completions", {"prompt": "a", "max_tokens": 1}),
     )
     assert heard.status == 200
