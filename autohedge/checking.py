@@ -98,8 +98,7 @@ class Checker:
         """Raises BadRequest with every finding when neither the model's backends nor its chain can serve the request."""
         tools, ask = self._tools, reading.ask
         rungs = self._wanted(call, tools.chains.of(route.model))
-        size = _size(call, ask)
-        tokens = await self._counts([*route.candidates, *_offered(rungs, route, snapshot)], ask, size)
+        tokens = await counts(call, ask, [*route.candidates, *offered(rungs, route, snapshot)], tools)
         now = tools.wall()
         fit = check(ask, reading.findings, route.candidates, tokens, now)
 
@@ -115,20 +114,7 @@ class Checker:
         return Checked(snapshot, replace(route, candidates=fit.usable), rungs, against, refused)
 
     def _wanted(self, call: Call, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
-        refused = rungs and any(name == NO_FALLBACK and value != b"0" for name, value in call.headers)
-        return () if refused else rungs
-
-    async def _counts(self, candidates: Iterable[Candidate], ask: Ask, size: int) -> Mapping[str, int]:
-        """The engines' own counts of the prompt by backend, asked only where bytes prove nothing."""
-        tokens: dict[str, int] = {}
-        if size > COUNTABLE:
-            return NOTHING
-        for candidate in candidates:
-            if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
-                counted = await self._tools.learner.count(candidate, ask)
-                if counted.size is not None:
-                    tokens[candidate.backend.name] = counted.size
-        return tokens or NOTHING
+        return () if rungs and no_fallback(call) else rungs
 
     def _refused(self, call: Call, fit: Fit) -> BadRequest:
         problem = refusal(fit)
@@ -141,11 +127,30 @@ def _size(call: Call, ask: Ask) -> int:
     return ask.text_bytes if call.encoding else len(call.body)
 
 
+async def counts(call: Call, ask: Ask, candidates: Iterable[Candidate], tools: Tools) -> Mapping[str, int]:
+    """The engines' own counts of the prompt by backend, asked only where bytes prove nothing."""
+    size = _size(call, ask)
+    if size > COUNTABLE:
+        return NOTHING
+    tokens: dict[str, int] = {}
+    for candidate in candidates:
+        if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
+            counted = await tools.learner.count(candidate, ask)
+            if counted.size is not None:
+                tokens[candidate.backend.name] = counted.size
+    return tokens or NOTHING
+
+
+def no_fallback(call: Call) -> bool:
+    """Whether the caller wants its own model or nothing."""
+    return any(name == NO_FALLBACK and value != b"0" for name, value in call.headers)
+
+
 def _nothing(_candidate: Candidate) -> str:
     return ""
 
 
-def _offered(rungs: Sequence[Rung], route: Route, snapshot: Snapshot) -> Iterator[Candidate]:
+def offered(rungs: Sequence[Rung], route: Route, snapshot: Snapshot) -> Iterator[Candidate]:
     """Candidates of the rungs whose limits are known."""
     for rung in rungs:
         for name in rung.models or (route.model,):

@@ -13,18 +13,20 @@ It must not know: HTTP, who asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from autohedge.call import Call
-from autohedge.checking import COUNTABLE, NO_FALLBACK, route_of
+from autohedge.checking import counts, no_fallback, offered, route_of
 from autohedge.core.problems import Problem
-from autohedge.core.types import NOTHING, Candidate, Route, Snapshot
+from autohedge.core.types import NOTHING, Candidate, Route
 from autohedge.payloads.reading import Examined, Reading
+from autohedge.planning import look
 from autohedge.rules.balance import least_outstanding
 from autohedge.rules.chain import Checks, Plan, Rung, Skipped
-from autohedge.rules.limits import Fit, check, fits_surely, refusal
-from autohedge.rules.standing import Admission, State, Tier, Wish
+from autohedge.rules.limits import Fit, check, refusal
+from autohedge.rules.standing import State, Wish
 from autohedge.tools import Tools
 
 Shown = dict[str, Any]
@@ -44,8 +46,10 @@ class Explainer:
         except Problem as problem:
             return self._head(call) | {"outcome": refused(problem), "candidates": [], "skipped": []}
         rungs = tools.chains.of(route.model)
-        fallback = not any(name == NO_FALLBACK and value != b"0" for name, value in call.headers)
-        tokens = await self._counts(call, reading, [*route.candidates, *_offered(rungs, route, snapshot)])
+        fallback = not no_fallback(call)
+        tokens: Mapping[str, int] = NOTHING
+        if tools.settings.validation.mode:
+            tokens = await counts(call, reading.ask, [*route.candidates, *offered(rungs, route, snapshot)], tools)
         fit = self._fit(reading, route.candidates, tokens)
         plan = Plan(
             snapshot,
@@ -54,20 +58,20 @@ class Explainer:
             rungs,
             fallback=fallback,
         )
-        offered = [self._offer(candidate, rungs, panic=plan.panic) for candidate in plan]
-        for extra in offered[tools.settings.failover.attempts :]:
+        candidates = [self._offer(candidate, rungs, panic=plan.panic) for candidate in plan]
+        for extra in candidates[tools.settings.failover.attempts :]:
             extra["note"] = "only when an earlier one could not be tried: failover.attempts are used up before"
         skipped = [_unfit(candidate, [detail.message for detail in details]) for candidate, details in fit.skipped]
         passed = [_skipped(one) for one in plan.skipped]
-        if not any(one.get("full") for one in offered):
+        if not any(one.get("full") for one in candidates):
             self._knock(plan.skipped, passed)
         return self._head(call) | {
             "snapshot": snapshot.version,
             "counted": dict(tokens),
             "fallback": fallback,
             "attempts": tools.settings.failover.attempts,
-            "outcome": self._outcome(call, route, fit, offered),
-            "candidates": offered,
+            "outcome": self._outcome(call, route, fit, candidates),
+            "candidates": candidates,
             "skipped": skipped + passed,
         }
 
@@ -76,22 +80,6 @@ class Explainer:
         shown: Shown = {"door": call.door.value, "model": call.asked or call.model or call.named}
         target = self._tools.retirements.redirect_of(call.asked) if call.asked else ""
         return shown | ({"redirected_to": target} if target != call.asked else {})
-
-    async def _counts(
-        self, call: Call, reading: Reading | Examined, candidates: Iterable[Candidate]
-    ) -> Mapping[str, int]:
-        """As the real check: engines are asked where bytes prove nothing."""
-        tools, ask = self._tools, reading.ask
-        size = ask.text_bytes if call.encoding else len(call.body)
-        tokens: dict[str, int] = {}
-        if size > COUNTABLE or not tools.settings.validation.mode:
-            return NOTHING
-        for candidate in candidates:
-            if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
-                counted = await tools.learner.count(candidate, ask)
-                if counted.size is not None:
-                    tokens[candidate.backend.name] = counted.size
-        return tokens
 
     def _fit(self, reading: Reading | Examined, candidates: Sequence[Candidate], tokens: Mapping[str, int]) -> Fit:
         if not self._tools.settings.validation.mode:
@@ -103,17 +91,10 @@ class Explainer:
             skipped = self._fit(reading, (candidate,), tokens).skipped if candidate.rung else ()
             return skipped[0][1][0].message if skipped else ""
 
-        return Checks(self._look, against, self._tools.retirements.reason_against, least_outstanding)
-
-    def _look(self, candidate: Candidate) -> Admission:
-        """What its breaker says; one that asked to be left alone comes after all that are well, as in planning.py."""
-        tools = self._tools
-        seen = tools.health.look(candidate, tools.clock())
-        left = tools.cooling.left(candidate, tools.wall()) if seen.tier <= Tier.UNKNOWN else 0.0
-        return seen._replace(tier=Tier.UNKNOWN, why=f"asked to be left alone for {left:.0f} s more") if left else seen
+        return Checks(partial(look, self._tools), against, self._tools.retirements.reason_against, least_outstanding)
 
     def _offer(self, candidate: Candidate, rungs: Sequence[Rung], *, panic: bool) -> Shown:
-        seen, seat = self._look(candidate), candidate.replica.seat
+        seen, seat = look(self._tools, candidate), candidate.replica.seat
         shown: Shown = {
             "rung": candidate.rung,
             "rung_name": rungs[candidate.rung - 1].told if candidate.rung else "asked for",
@@ -161,15 +142,6 @@ def refused(problem: Problem) -> Shown:
     """A Problem as the outcome of an explanation."""
     shown: Shown = {"status": problem.status, "code": problem.code, "message": problem.message}
     return shown | ({"details": [detail.shown() for detail in problem.details]} if problem.details else {})
-
-
-def _offered(rungs: Sequence[Rung], route: Route, snapshot: Snapshot) -> Iterator[Candidate]:
-    """Candidates of the rungs whose limits are known."""
-    for rung in rungs:
-        for name in rung.models or (route.model,):
-            found = snapshot.routes.get(name)
-            if found is not None:
-                yield from found.candidates
 
 
 def _unfit(candidate: Candidate, reasons: Sequence[str]) -> Shown:

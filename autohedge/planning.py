@@ -12,6 +12,7 @@ It must not know: payloads, sockets, what an answer looks like.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 
 from autohedge.call import Call
@@ -64,7 +65,7 @@ class Planner:
     def _plan(self, checked: Checked) -> Plan:
         tools = self._tools
         checks = Checks(
-            look=self._look,
+            look=partial(look, tools),
             fits=checked.against,
             retired=tools.retirements.reason_against,
             order=least_outstanding,
@@ -84,13 +85,6 @@ class Planner:
         """Why a candidate is no obvious first choice though it is well: retired, or cooling down."""
         tools = self._tools
         return tools.retirements.fact_of(candidate) or tools.cooling.left(candidate, tools.wall()) or None
-
-    def _look(self, candidate: Candidate) -> Admission:
-        """What its breaker says; one that asked to be left alone comes after all that are well."""
-        tools = self._tools
-        seen = tools.health.look(candidate, tools.clock())
-        cools = seen.tier <= Tier.UNKNOWN and tools.cooling.left(candidate, tools.wall())
-        return seen._replace(tier=Tier.UNKNOWN) if cools else seen
 
     async def _seat(self, full: list[Candidate], patience: float) -> bool:
         meters = self._tools.meters
@@ -123,3 +117,10 @@ class Planner:
         last = self._choice.knock(gone, clock()) if gone and not full else None
         if last is not None:
             yield last
+
+
+def look(tools: Tools, candidate: Candidate) -> Admission:
+    """What its breaker says; one that asked to be left alone comes after all that are well."""
+    seen = tools.health.look(candidate, tools.clock())
+    left = tools.cooling.left(candidate, tools.wall()) if seen.tier <= Tier.UNKNOWN else 0.0
+    return seen._replace(tier=Tier.UNKNOWN, why=f"asked to be left alone for {left:.0f} s more") if left else seen

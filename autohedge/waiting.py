@@ -36,18 +36,20 @@ class WaitingRoom:
         entry = (future, frozenset(replica.id for replica in replicas))
         self._waiters.append(entry)
         timer = loop.call_later(patience, _give_up, future)
+        left = True
         try:
-            return await future is not None
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled() and (replica := future.result()) is not None:
-                self.freed(replica)  # woken, and left in the same moment: the next one takes the seat
-            raise
+            woken = await future is not None
+            left = False
         finally:
             timer.cancel()
-            if future.done() and not future.cancelled() and (kept := future.result()) is not None:
-                kept.seat.promised -= 1
             if entry in self._waiters:
                 self._waiters.remove(entry)
+            kept = future.result() if future.done() and not future.cancelled() else None
+            if kept is not None:
+                kept.seat.promised -= 1
+                if left:  # woken, and gone in the same moment: the next one takes the seat
+                    self.freed(kept)
+        return woken
 
     def freed(self, replica: Replica) -> None:
         """A seat of `replica` is free: wake the first waiter who could take it."""

@@ -12,8 +12,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from autohedge.attempt import WON
 from autohedge.call import Call, Out
-from autohedge.core.types import Verdict
 
 BODY_LIMIT = 1 << 20
 LOGGER = logging.getLogger("autohedge.access")
@@ -88,7 +88,7 @@ def _way(call: Call) -> dict[str, Any]:
     way: dict[str, Any] = {"model": call.asked or None, "attempts": len(tried), "tried": tried}
     for attempt in reversed(call.attempts):
         outcome, judgement = attempt.outcome, attempt.judgement
-        answered = judgement is not None and judgement.verdict in (Verdict.ANSWER, Verdict.CLIENT_FAULT)
+        answered = judgement is not None and judgement.verdict in WON
         if answered or (outcome is not None and outcome.committed):
             way["worker"] = str(attempt.candidate.replica.address)
             break
