@@ -191,8 +191,8 @@ class House:
         validation = settings.validation
         state = settings.state
         store = open_store(state.url, state.prefix, Path(self.env.get("AUTOHEDGE_DATA") or "."), time.time)
-        self.shared = Shared(store, f"{socket.gethostname()}-{self._prefix}", time.time, MERGES)
         host = socket.gethostname()
+        self.shared = Shared(store, f"{host}-{self._prefix}", time.time, MERGES)
         sends = channels(settings.alerts, asker, time.time, host)
         self.alerting = Alerting(settings.alerts, sends, time.time, host, self.shared.lease)
         self.speaker = Speaker(self.alerting, time.time)

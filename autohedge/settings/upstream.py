@@ -64,6 +64,13 @@ BackendName = Annotated[str, AfterValidator(_backend_name)]
 RungProvider = Annotated[str, BeforeValidator(_rung_provider)]
 
 
+def one_spelling(models: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """`model` or `models`; for sections that take either."""
+    if models and info.data.get("model"):
+        raise ValueError("give model or models, not both")
+    return models
+
+
 class ModelLimits(Section):
     """What the operator says about a backend's models; what the engine says later stands over it."""
 
@@ -126,12 +133,7 @@ class Backend(Section):
             raise ValueError("give host or hosts, not both")
         return hosts
 
-    @field_validator("models")
-    @classmethod
-    def _one_spelling(cls, models: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if models and info.data.get("model"):
-            raise ValueError("give model or models, not both")
-        return models
+    _one_spelling = field_validator("models")(one_spelling)
 
     @field_validator("external")
     @classmethod
@@ -185,12 +187,7 @@ class Rung(Section):
     api_version: str = Field(default="", description="Azure: value of api-version.")
     deployment: str = Field(default="", description="Azure: name of the deployment.")
 
-    @field_validator("models")
-    @classmethod
-    def _one_spelling(cls, models: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if models and info.data.get("model"):
-            raise ValueError("give model or models, not both")
-        return models
+    _one_spelling = field_validator("models")(one_spelling)
 
     @field_validator("endpoint")
     @classmethod

@@ -25,6 +25,7 @@ from autohedge.core.types import Address, Ask, BackendSpec, Candidate, Kind, Les
 from autohedge.memory.registry import Registry
 from autohedge.providers.base import Counted, Dialect, Question, Replies, Reply
 from autohedge.watchers.asking import Asking, Headers
+from autohedge.watchers.turns import in_turns
 
 LOGGER = logging.getLogger(__name__)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 15.0  # seconds before a silent replica is asked again
@@ -108,15 +109,7 @@ class Learner:
 
     async def run(self) -> None:
         """Ask for ever; ends only when cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._woken.clear()
-                wait = self._start_due(group)
-                try:
-                    async with asyncio.timeout(wait):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
+        await in_turns(self._woken, self._start_due)
 
     async def learn(self, replica: Replica) -> Lesson:
         """Ask one replica what it serves. Never raises for what an engine does; `Lesson.failed` says why nothing was learned."""

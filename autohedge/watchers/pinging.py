@@ -25,6 +25,7 @@ from autohedge.rules.probe_verdicts import AGAINST, judged_light
 from autohedge.rules.probes import Probed
 from autohedge.rules.standing import Via
 from autohedge.watchers.means import Means, headers_for
+from autohedge.watchers.turns import in_turns
 
 LOGGER = logging.getLogger(__name__)
 SIGHT = 1.0  # seconds until a new replica is noticed when nobody calls `wake`
@@ -61,24 +62,20 @@ class Pinger:
 
     async def run(self) -> None:
         """Ping for ever; ends only when cancelled."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._woken.clear()
-                now, wait = loop.time(), SIGHT
-                self._refresh(now)
-                for replica, candidate in self._candidates.items():
-                    if replica in self._busy:
-                        continue  # its end wakes us
-                    if self._due[replica] <= now:
-                        self._due[replica] = now + self._pause()
-                        self._start(group, candidate)
-                    wait = min(wait, self._due[replica] - now)
-                try:
-                    async with asyncio.timeout(wait):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
+        await in_turns(self._woken, self._start_due)
+
+    def _start_due(self, group: asyncio.TaskGroup) -> float:
+        """Start every ping that is due; returns the seconds until the next one is."""
+        now, wait = asyncio.get_running_loop().time(), SIGHT
+        self._refresh(now)
+        for replica, candidate in self._candidates.items():
+            if replica in self._busy:
+                continue  # its end wakes us
+            if self._due[replica] <= now:
+                self._due[replica] = now + self._pause()
+                self._start(group, candidate)
+            wait = min(wait, self._due[replica] - now)
+        return wait
 
     def _refresh(self, now: float) -> None:
         """Follow the snapshot: one candidate of each replica; new ones are due after one interval."""

@@ -31,6 +31,7 @@ from autohedge.rules.standing import State, Via
 from autohedge.settings.health import Probe
 from autohedge.watchers.inference import Heard, Wanted, infer
 from autohedge.watchers.means import Means
+from autohedge.watchers.turns import in_turns
 
 LOGGER = logging.getLogger(__name__)
 SIGHT = 1.0  # seconds until a new replica is noticed when nobody calls `wake`
@@ -122,15 +123,7 @@ class Prober:
 
     async def run(self) -> None:
         """Probe for ever; ends only when cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._woken.clear()
-                wait = self._start_due(group)
-                try:
-                    async with asyncio.timeout(wait):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
+        await in_turns(self._woken, self._start_due)
 
     # --- whose turn it is ---------------------------------------------------------------------------------------------
 
