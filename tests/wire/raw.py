@@ -18,7 +18,9 @@ import pytest
 import uvloop
 
 from autohedge.core.types import Address
+from autohedge.wire.answer import Answer
 from autohedge.wire.heads import request_head
+from autohedge.wire.pool import Pool
 
 both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
@@ -146,6 +148,31 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def ask(pool: Pool, first_byte: float = 5.0, *, stall: float = 5.0, method: bytes = b"POST") -> Answer:
+    return await pool.exchange(HEAD, BODY, method=method, first_byte=first_byte, stall=stall)
+
+
+async def whole(answer: Answer) -> bytes:
+    body = b""
+    while piece := await answer.read():
+        body += piece
+    return body
+
+
+async def once(pool: Pool) -> int:
+    answer = await ask(pool)
+    while await answer.read():
+        pass
+    answer.release()
+    return answer.status
+
+
+async def settled(pool: Pool, server: Server) -> None:
+    """Nothing is open on either side."""
+    pool.close()
+    await until(lambda: pool.open == 0 and server.busy == 0)
 
 
 @contextlib.asynccontextmanager

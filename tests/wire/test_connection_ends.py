@@ -9,31 +9,24 @@ from collections.abc import Callable
 import pytest
 
 from autohedge.core.types import Failure
-from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.heads import request_head
 from autohedge.wire.pool import Pool
-from tests.wire.raw import BODY, CHUNKED, HEAD, Peer, Server, answering, both_loops, run, serve, until
+from tests.wire.raw import (
+    CHUNKED,
+    Peer,
+    answering,
+    ask,
+    both_loops,
+    run,
+    serve,
+    settled,
+    until,
+    whole,
+)
 
 pytestmark = both_loops
-
-
-async def ask(pool: Pool, *, first_byte: float = 5.0, stall: float = 5.0, method: bytes = b"POST") -> Answer:
-    return await pool.exchange(HEAD, BODY, method=method, first_byte=first_byte, stall=stall)
-
-
-async def whole(answer: Answer) -> bytes:
-    body = b""
-    while piece := await answer.read():
-        body += piece
-    return body
-
-
-async def settled(pool: Pool, server: Server) -> None:
-    """Nothing is open on either side."""
-    pool.close()
-    await until(lambda: pool.open == 0 and server.busy == 0)
 
 
 @pytest.mark.parametrize("then", ["close", "reset"])

@@ -8,25 +8,12 @@ import time
 import pytest
 
 from autohedge.core.types import Failure
-from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
-from tests.wire.raw import BODY, CHUNKED, HEAD, OK, Peer, answering, both_loops, run, serve, until
+from tests.wire.raw import BODY, CHUNKED, HEAD, OK, Peer, answering, ask, both_loops, once, run, serve, until
 
 pytestmark = both_loops
-
-
-async def ask(pool: Pool, first_byte: float = 5.0) -> Answer:
-    return await pool.exchange(HEAD, BODY, first_byte=first_byte, stall=5.0)
-
-
-async def once(pool: Pool) -> int:
-    answer = await ask(pool)
-    while await answer.read():
-        pass
-    answer.release()
-    return answer.status
 
 
 def test_the_last_to_rest_is_used_first(loop: str) -> None:

@@ -9,25 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from autohedge.core.types import Address, Failure
-from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Connection, Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
-from tests.wire.raw import BODY, HEAD, OK, answering, both_loops, run, serve
+from tests.wire.raw import OK, answering, ask, both_loops, once, run, serve
 
 pytestmark = both_loops
-
-
-async def ask(pool: Pool, first_byte: float = 5.0) -> Answer:
-    return await pool.exchange(HEAD, BODY, first_byte=first_byte, stall=5.0)
-
-
-async def once(pool: Pool) -> int:
-    answer = await ask(pool)
-    while await answer.read():
-        pass
-    answer.release()
-    return answer.status
 
 
 def test_a_connection_that_is_lost_before_it_is_used(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
