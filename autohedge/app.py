@@ -18,7 +18,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from autohedge import __version__
 from autohedge.attempt import Attempter
-from autohedge.core.types import BackendSpec, Candidate, Kind, Sweep
+from autohedge.core.types import Candidate, Kind, Sweep
+from autohedge.discovery import ORDER, Discovery
 from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog
 from autohedge.doors.admin import AdminWorld, admin_routes
@@ -54,13 +54,9 @@ from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
 from autohedge.rules.standing import Transition
 from autohedge.settings.effective import render
-from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.settings.model import Settings
 from autohedge.sharing import Sharing
-from autohedge.sources.file import FileSource
-from autohedge.sources.static import StaticSource
-from autohedge.sources.watch import watch
 from autohedge.speaking import Speaker
 from autohedge.state.opening import open_store
 from autohedge.state.resilient import Shared
@@ -78,8 +74,6 @@ from autohedge.workers import WORKER, run_workers
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
-STATIC = "static"
-FILE = "file"
 Ready = Callable[[str], None]
 
 
@@ -133,7 +127,7 @@ class House:
         self.config = config
         self.env = env
         self.settings = settings
-        self.registry = Registry((STATIC, FILE))
+        self.registry = Registry(ORDER)
         self.meters = Meters(lambda: self.registry.snapshot.routes)
         self.standing = Standing(__version__)
         self.pools = Pools(settings.timeouts.connect)
@@ -315,7 +309,7 @@ class House:
 
     async def _watch(self) -> None:
         """Every background task of the process: sources, learning, the configuration file."""
-        self.static = StaticSource(declared(self.settings), STATIC)
+        self.discovery = Discovery(self.settings, self.env, read_file, self._swept)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.shared.run())
             group.create_task(self.sharing.run())
@@ -323,12 +317,7 @@ class House:
             group.create_task(self.rechecker.run())
             group.create_task(self.probers.run())
             group.create_task(self.gate.run())
-            group.create_task(watch(self.static, 60, self._swept))
-            path = self.settings.sources.file.path
-            if path:
-                parse = partial(parse_endpoints, file=path, env=self.env, read_file=read_file)
-                source = FileSource(path, parse, self.settings.sources.file.interval, FILE)
-                group.create_task(watch(source, self.settings.sources.file.interval, self._swept))
+            group.create_task(self.discovery.run())
             group.create_task(self.learner.run())
             if self.config is not None:
                 group.create_task(follow(self.config, self.reload))
@@ -366,7 +355,7 @@ class House:
         self.edge.log = AccessLog(new.server.access_log)
         if new.auth != old.auth:
             self.edge.keeper = self._keeper(new)
-        self.static.reload(declared(new))
+        self.discovery.reload(new)
         LOGGER.info("the configuration was taken over")
         return ()
 
@@ -378,8 +367,3 @@ def _calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
-
-
-def declared(settings: Settings) -> tuple[BackendSpec, ...]:
-    """Every backend of the configuration: the registry's, and those that only a fallback chain names."""
-    return (*settings.backends(), *chains(settings).backends)

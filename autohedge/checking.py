@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autohedge.call import Call
+from autohedge.core.ask import Ask
 from autohedge.core.problems import BadRequest, Detail, NotFound
-from autohedge.core.types import NOTHING, Ask, Candidate, Route, Snapshot
+from autohedge.core.types import NOTHING, Candidate, Route, Snapshot
 from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
 from autohedge.rules.chain import Rung

@@ -19,7 +19,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from autohedge.core.types import Ask, Door
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door
 
 MANY = 2000  # messages, parts, calls or tools that are looked at; more mistakes than that need not be listed
 MEDIA = frozenset({

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Door, Kind
+from autohedge.core.types import Door, Kind
 from autohedge.payloads.asking import Notes, asked
 from autohedge.payloads.decode import decode
 from autohedge.payloads.findings import against, rules_of

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import NOTHING, Ask, Candidate, Door, Judgement, Kind, LearnedModel, Outcome, Secret
+from autohedge.core.types import NOTHING, Candidate, Door, Judgement, Kind, LearnedModel, Outcome, Secret
 
 # A prompt that is longer than any window: the engine refused to count it, or nothing bounds it from above.
 TOO_LONG = 1 << 62

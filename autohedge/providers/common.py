@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Candidate, Door, Fact, LearnedModel, Limits, Rank, Secret
+from autohedge.core.types import Candidate, Door, Fact, LearnedModel, Limits, Rank, Secret
 from autohedge.providers.base import TOO_LONG, Counted, Question, Replies, Reply
 from autohedge.providers.errors import about_length, parsed, said_in, whole
 

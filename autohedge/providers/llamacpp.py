@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Candidate, Door, Fact, Kind, LearnedModel, Limits
+from autohedge.core.types import Candidate, Door, Fact, Kind, LearnedModel, Limits
 from autohedge.providers import common
 from autohedge.providers.base import Counted, Dialect, Question, Replies, Reply
 from autohedge.providers.errors import whole

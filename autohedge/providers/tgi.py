@@ -7,8 +7,9 @@ It must not know: what a verdict does with its texts.
 
 from __future__ import annotations
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Candidate, Door, Kind, LearnedModel, Limits
+from autohedge.core.types import Candidate, Door, Kind, LearnedModel, Limits
 from autohedge.providers import common
 from autohedge.providers.base import Counted, Dialect, Question, Replies, Reply
 from autohedge.providers.errors import parsed

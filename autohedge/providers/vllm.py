@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Candidate, Door, Fact, Kind, LearnedModel
+from autohedge.core.types import Candidate, Door, Fact, Kind, LearnedModel
 from autohedge.providers import common
 from autohedge.providers.base import Counted, Dialect, Question, Replies, Reply
 from autohedge.providers.errors import whole

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from autohedge.core.types import Ask, Attempt, Door, Failure, Verdict
+from autohedge.core.ask import Ask
+from autohedge.core.types import Attempt, Door, Failure, Verdict
 from autohedge.rules.standing import NEVER
 
 REPLAY_LIMIT = 8 << 20  # bytes of body that are worth sending twice

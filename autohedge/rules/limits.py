@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import BadRequest, Detail, gathered
-from autohedge.core.types import Ask, Candidate, Kind, Route
+from autohedge.core.types import Candidate, Kind, Route
 from autohedge.providers import DIALECTS
 from autohedge.providers.base import TOO_LONG
 from autohedge.providers.common import who

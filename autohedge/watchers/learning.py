@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from autohedge import providers
-from autohedge.core.types import Address, Ask, BackendSpec, Candidate, Kind, Lesson, Replica
+from autohedge.core.ask import Ask
+from autohedge.core.types import Address, BackendSpec, Candidate, Kind, Lesson, Replica
 from autohedge.memory.registry import Registry
 from autohedge.providers.base import Counted, Dialect, Question, Replies, Reply
 from autohedge.watchers.asking import Asking, Headers

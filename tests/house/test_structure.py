@@ -31,6 +31,7 @@ FLOORS = {
     "pools": 4,
     "sharing": 4,
     "reloading": 4,
+    "discovery": 5,
     "listening": 4,
     "workers": 5,
     "examiner": 5,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autohedge.core.types import Ask, Door
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door
 from autohedge.payloads.asking import Notes, asked, whole
 from tests.payloads.bodies import CALL, TOOL, USER, chat
 

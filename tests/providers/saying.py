@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from autohedge.core.ask import Ask
 from autohedge.core.types import (
     UNKNOWN_LIMITS,
     Address,
-    Ask,
     BackendSpec,
     Candidate,
     Door,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autohedge.core.types import Ask, Door
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door
 from autohedge.providers import DIALECTS
 from autohedge.providers.base import TOO_LONG, Counted, Question
 from tests.providers.saying import reply

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autohedge.core.types import Ask, Door, Fact, Kind, Limits, Rank, Secret
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Fact, Kind, Limits, Rank, Secret
 from autohedge.providers import DIALECTS, lesson, recognise
 from autohedge.providers.base import TOO_LONG, Dialect, Reply
 from autohedge.providers.common import chosen, name_of

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from autohedge.core.types import Ask, Door, Kind, LearnedModel, Limits
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Kind, LearnedModel, Limits
 from autohedge.providers import llamacpp
 from autohedge.providers.base import Counted, Question
 from tests.providers.saying import NOW, chat, engine, place, reply

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autohedge.core.types import Ask, Door, Kind, Limits
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Kind, Limits
 from autohedge.providers import ollama
 from autohedge.providers.base import Reply
 from tests.providers.saying import NOW, chat, config, engine, place, reply

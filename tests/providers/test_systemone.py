@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autohedge.core.types import Ask, Door, Kind
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Kind
 from autohedge.providers import systemone
 from tests.providers.saying import NOW, place, reply
 

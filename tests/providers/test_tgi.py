@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autohedge.core.types import Ask, Door, Kind, Limits
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Kind, Limits
 from autohedge.providers import tgi
 from autohedge.providers.base import Counted, Question
 from tests.providers.saying import NOW, chat, engine, place, reply

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autohedge.core.types import Ask, Door, Kind, Limits, Rank
+from autohedge.core.ask import Ask
+from autohedge.core.types import Door, Kind, Limits, Rank
 from autohedge.providers import vllm
 from autohedge.providers.base import TOO_LONG, Counted
 from tests.providers.saying import NOW, chat, config, engine, place, reply

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from autohedge.core.ask import Ask
 from autohedge.core.types import (
     UNKNOWN_LIMITS,
     Address,
-    Ask,
     Attempt,
     BackendSpec,
     Candidate,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
-from autohedge.core.types import Ask, Candidate, Door, Fact, Kind, Limits, Rank
+from autohedge.core.types import Candidate, Door, Fact, Kind, Limits, Rank
 from autohedge.providers.base import TOO_LONG
 from autohedge.rules.limits import PER_PART, PER_PROMPT, check, fits_surely, refusal
 from tests.providers.saying import NOW, chat, config, engine, place

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from autohedge.attempt import Attempter
 from autohedge.call import Call
-from autohedge.core.types import Ask, Candidate, Door, Lesson, Snapshot
+from autohedge.core.ask import Ask
+from autohedge.core.types import Candidate, Door, Lesson, Snapshot
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
 from autohedge.memory.cooling import Cooling

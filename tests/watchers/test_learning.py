@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from autohedge.core.ask import Ask
 from autohedge.core.types import (
     Address,
-    Ask,
     Candidate,
     Door,
     Fact,
