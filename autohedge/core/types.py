@@ -144,6 +144,7 @@ class BackendSpec:
     kind: Kind = Kind.AUTO
     addresses: tuple[Address, ...] = ()
     models: tuple[str, ...] = ()
+    takes_any: bool = False  # answers for whatever model is asked: eidex's worker without a model_id
     aliases: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     hints: Limits = UNKNOWN_LIMITS
     key: Secret | None = None
