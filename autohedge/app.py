@@ -29,7 +29,7 @@ from starlette.middleware.cors import CORSMiddleware
 from autohedge import __version__
 from autohedge.attempt import Attempter
 from autohedge.core.types import Candidate, Kind, Sweep
-from autohedge.discovery import ORDER, Discovery
+from autohedge.discovery import ORDER, Discovery, Told
 from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog
 from autohedge.doors.admin import AdminWorld, admin_routes
@@ -193,6 +193,7 @@ class House:
         self.shared.on_lost(self.speaker.state)
         self.retirements = Retirements(self.shared, time.time, self.speaker.retirement)
         self.room = WaitingRoom(settings.queue.size)
+        self.discovery = Discovery(settings, self.env, read_file, Told(self._swept, self._source_gone))
         self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
         self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
         if WORKER in self.env:
@@ -300,7 +301,7 @@ class House:
         while self.clock() < until:
             await asyncio.sleep(0.01)
             snapshot = self.registry.snapshot
-            if snapshot.sources and all(
+            if snapshot.sources.keys() >= self.discovery.names and all(
                 name in snapshot.lessons or name in self.learner.silent for name in snapshot.replicas
             ):
                 return
@@ -309,7 +310,6 @@ class House:
 
     async def _watch(self) -> None:
         """Every background task of the process: sources, learning, the configuration file."""
-        self.discovery = Discovery(self.settings, self.env, read_file, self._swept)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.shared.run())
             group.create_task(self.sharing.run())
@@ -325,6 +325,14 @@ class House:
     def _swept(self, name: str, sweep: Sweep) -> None:
         events = self.registry.apply(name, sweep, time.time())
         self.speaker.discovery(name, sweep, events, self.registry.snapshot)
+        self._settle()
+
+    def _source_gone(self, name: str) -> None:
+        self.registry.forget(name)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Whatever belonged to replicas that vanished goes; those that came are asked at once."""
         replicas = self.registry.snapshot.replicas
         self.pools.keep_only(replicas)
         self.health.keep_only(replicas)

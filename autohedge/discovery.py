@@ -2,7 +2,7 @@
 
 What it decides: the sources that a configuration asks for, their names, and their precedence where two report one endpoint.
 
-It must not know: what becomes of a sweep (`swept` is given in), requests.
+It must not know: what becomes of a sweep, requests.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from autohedge.core.types import BackendSpec, Sweep
 from autohedge.fallback import chains
+from autohedge.rules.resolving import Family
 from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.model import Settings
 from autohedge.sources.contract import Source
+from autohedge.sources.dns import Asking, DnsSource
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
@@ -24,30 +27,69 @@ STATIC, FILE = "static", "file"
 ORDER = (STATIC, FILE)  # the first that reports an endpoint has the first word about it
 STEADY = 60.0  # seconds between looks at what tells its changes by itself
 
-Swept = Callable[[str, Sweep], object]
 ReadFile = Callable[[str], str]
 
 
-class Discovery:
-    """The sources of `settings`; `run` looks at them all until cancelled, and every sweep goes to `swept`."""
+class Told(NamedTuple):
+    """Who is told what: every sweep with its source's name, and the name of a source that a reload took away."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str], read_file: ReadFile, swept: Swept) -> None:
-        self._swept = swept
+    swept: Callable[[str, Sweep], object]
+    gone: Callable[[str], object]
+
+
+class Discovery:
+    """The sources of `settings`; `run` looks at them all until cancelled, and tells of every sweep."""
+
+    def __init__(self, settings: Settings, env: Mapping[str, str], read_file: ReadFile, told: Told) -> None:
+        self._told = told
         self._static = StaticSource(declared(settings), STATIC)
         self._watched: list[tuple[Source, float]] = [(self._static, STEADY)]
         file = settings.sources.file
         if file.path:
             parse = partial(parse_endpoints, file=file.path, env=env, read_file=read_file)
             self._watched.append((FileSource(file.path, parse, file.interval, FILE), file.interval))
+        dns = settings.sources.dns
+        self._asking = Asking(Family(dns.family), dns.confirm, dns.timeout)
+        self._every = dns.interval
+        self._behind_names = settings.backends(resolve=True)
+        self._reloaded = asyncio.Event()
+
+    @property
+    def names(self) -> set[str]:
+        """Every source that will tell something."""
+        return {source.name for source, _ in self._watched} | {f"dns:{spec.name}" for spec in self._behind_names}
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for source, interval in self._watched:
-                group.create_task(watch(source, interval, self._swept))
+                group.create_task(watch(source, interval, self._told.swept))
+            await self._follow_names(group)
 
     def reload(self, settings: Settings) -> None:
-        """Take over the backends of a new configuration; other sources take a restart to change."""
+        """Take over the backends of a new configuration; the section `sources` takes a restart to change."""
         self._static.reload(declared(settings))
+        self._behind_names = settings.backends(resolve=True)
+        self._reloaded.set()
+
+    async def _follow_names(self, group: asyncio.TaskGroup) -> None:
+        """One source for each backend behind names: started, and ended, as the configuration names it."""
+        running: dict[str, tuple[DnsSource, BackendSpec, asyncio.Task[None]]] = {}
+        while True:
+            self._reloaded.clear()
+            wanted = {spec.name: spec for spec in self._behind_names}
+            for name, (source, spec, task) in list(running.items()):
+                if wanted.get(name) != spec:
+                    task.cancel()
+                    source.close()
+                    del running[name]
+                    if name not in wanted:
+                        self._told.gone(source.name)
+            for name, spec in wanted.items():
+                if name not in running:
+                    source = DnsSource(spec, self._asking)
+                    task = group.create_task(watch(source, self._every, self._told.swept))
+                    running[name] = (source, spec, task)
+            await self._reloaded.wait()
 
 
 def declared(settings: Settings) -> tuple[BackendSpec, ...]:

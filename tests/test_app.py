@@ -80,6 +80,21 @@ def test_an_engine_that_comes_later_is_found() -> None:
     run(main())
 
 
+def test_an_engine_behind_a_name_is_known_to_the_first_request() -> None:
+    """R3, R62: the name is resolved in the first look, and what is behind it serves."""
+
+    async def main() -> None:
+        engine = vllm()
+        name = (await engine.start()).replace("127.0.0.1", "localhost")
+        async with house(SERVER + f'upstream_registry:\n  named: {{host: "{name}", resolve: true}}\n') as edge:
+            heard = await edge.chat()
+            assert (heard.status, heard.backend) == (200, "named")
+            assert [str(one.address.host) for one in edge.house.registry.snapshot.replicas.values()] == ["127.0.0.1"]
+        await engine.stop()
+
+    run(main())
+
+
 def test_connections_of_a_vanished_replica_are_closed(tmp_path: Path) -> None:
     """A backend that leaves the configuration leaves no socket behind."""
     one = ALONE

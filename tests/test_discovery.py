@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
-from autohedge.core.types import Seen, Sweep
-from autohedge.discovery import FILE, STATIC, Discovery
+from autohedge.core.types import Address, Seen, Sweep
+from autohedge.discovery import FILE, STATIC, Discovery, Told
 from autohedge.settings.load import load_text
 from autohedge.settings.model import Settings
+from tests.support.house import eventually
 
+NAMED = "upstream_registry: {n: {host: 'localhost:8081', resolve: true}}\n"
 CONFIG = "upstream_registry: {a: {host: '10.0.0.1:8000'}}\n"
 
 
@@ -17,51 +20,75 @@ def nothing(_path: str) -> str:
     raise FileNotFoundError
 
 
-async def _looked(text: str, sources: int, then: str | None = None) -> dict[str, Sweep]:
-    """What every source saw first; with `then`, what it saw after a reload to that configuration."""
-    swept: dict[str, Sweep] = {}
-    more = asyncio.Event()
+class Ears:
+    """What discovery told: the last sweep of every source, and the sources that were taken away."""
 
-    def take(name: str, sweep: Sweep) -> None:
-        swept[name] = sweep
-        more.set()
+    def __init__(self) -> None:
+        self.swept: dict[str, Sweep] = {}
+        self.gone: list[str] = []
+
+    def take(self, name: str, sweep: Sweep) -> None:
+        self.swept[name] = sweep
+
+
+def looked(*texts: str, until: Callable[[Ears], bool]) -> Ears:
+    """Run discovery with the first configuration, then reload the others one by one; `until` is waited for at the end."""
+    ears = Ears()
 
     def settings(text: str) -> Settings:
         return load_text(text, "c.yaml", {}, nothing).settings
 
-    discovery = Discovery(settings(text), {}, nothing, take)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        task = group.create_task(discovery.run())
-        while len(swept) < sources:
-            more.clear()
-            await more.wait()
-        if then is not None:
-            more.clear()
-            discovery.reload(settings(then))
-            await more.wait()
-        task.cancel()
-    return swept
+    async def main() -> None:
+        discovery = Discovery(settings(texts[0]), {}, nothing, Told(ears.take, ears.gone.append))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(discovery.run())
+            await eventually(lambda: bool(ears.swept))
+            for text in texts[1:]:
+                await asyncio.sleep(0.05)
+                discovery.reload(settings(text))
+            await eventually(lambda: until(ears), 5)
+            task.cancel()
+
+    asyncio.run(main())
+    return ears
 
 
-def looked(text: str, sources: int, then: str | None = None) -> dict[str, Sweep]:
-    return asyncio.run(_looked(text, sources, then))
-
-
-def names(sweep: Sweep) -> list[str]:
-    assert isinstance(sweep, Seen)
-    return [backend.name for backend in sweep.backends]
+def names(sweep: Sweep | None) -> list[str]:
+    return [backend.name for backend in sweep.backends] if isinstance(sweep, Seen) else []
 
 
 def test_the_registry_of_the_configuration_is_a_source_of_its_own() -> None:
-    assert {name: names(sweep) for name, sweep in looked(CONFIG, 1).items()} == {STATIC: ["a"]}
+    ears = looked(CONFIG, until=lambda ears: bool(ears.swept))
+    assert {name: names(sweep) for name, sweep in ears.swept.items()} == {STATIC: ["a"]}
 
 
 def test_a_file_is_looked_at_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "endpoints.yaml"
     path.write_text("models: {m: ['http://10.0.0.2:8000']}\n")
-    swept = looked(f"{CONFIG}sources: {{file: {{path: '{path}'}}}}\n", 2)
-    assert set(swept) == {STATIC, FILE}
+    looked(f"{CONFIG}sources: {{file: {{path: '{path}'}}}}\n", until=lambda ears: set(ears.swept) == {STATIC, FILE})
 
 
 def test_a_reload_changes_what_the_configuration_declares() -> None:
-    assert names(looked(CONFIG, 1, CONFIG.replace("{a:", "{b:"))[STATIC]) == ["b"]
+    looked(CONFIG, CONFIG.replace("{a:", "{b:"), until=lambda ears: names(ears.swept[STATIC]) == ["b"])
+
+
+def test_a_backend_behind_a_name_has_a_source_of_its_own() -> None:
+    """R3, R11: its addresses are what the resolver tells; the other source does not report it as well."""
+    ears = looked(NAMED, until=lambda ears: len(ears.swept) == 2)
+    assert names(ears.swept[STATIC]) == []
+    sweep = ears.swept["dns:n"]
+    assert isinstance(sweep, Seen)
+    assert sweep.backends[0].addresses == (Address("127.0.0.1", 8081),)
+
+
+def test_a_reload_that_takes_a_name_away_takes_its_source_away() -> None:
+    ears = looked(NAMED, CONFIG, until=lambda ears: bool(ears.gone))
+    assert ears.gone == ["dns:n"]
+
+
+def test_a_reload_that_changes_a_name_is_looked_at_under_its_new_form() -> None:
+    def moved(ears: Ears) -> bool:
+        sweep = ears.swept.get("dns:n")
+        return isinstance(sweep, Seen) and sweep.backends[0].addresses[0].port == 9
+
+    assert looked(NAMED, NAMED.replace("8081", "9"), until=moved).gone == []

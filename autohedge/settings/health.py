@@ -12,19 +12,8 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from autohedge.settings.durations import Duration
-from autohedge.settings.scalars import AtLeastOne, Flag, NotNegative, Number, PositiveDuration, told
+from autohedge.settings.scalars import AtLeastOne, Flag, NotNegative, Number, PositiveDuration, one_of, told
 from autohedge.settings.section import Section
-
-
-def _one_of(*words: str) -> BeforeValidator:
-    """Any case; the error names the choices."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value.lower() in words:
-            return value.lower()
-        raise ValueError(f"must be one of {', '.join(words)}, not {told(value)}")
-
-    return BeforeValidator(check)
 
 
 def _path(value: object) -> object:
@@ -36,8 +25,8 @@ def _path(value: object) -> object:
 Share = Annotated[Number, Field(le=1)]
 Jitter = Annotated[Number, Field(le=0.9)]
 Path = Annotated[str, BeforeValidator(_path)]
-JudgeName = Annotated[str, _one_of("window", "streak")]
-Requirement = Annotated[str, _one_of("all", "any", "none")]
+JudgeName = Annotated[str, one_of("window", "streak")]
+Requirement = Annotated[str, one_of("all", "any", "none")]
 
 
 class Probe(Section):

@@ -23,6 +23,7 @@ from autohedge.settings.health import Breaker, Health, Probe, Startup
 from autohedge.settings.people import Admin, Alerts, Auth
 from autohedge.settings.scalars import AtLeastOne, Flag, Level, Many, NotNegative, Number, PositiveDuration, told
 from autohedge.settings.section import Section
+from autohedge.settings.sources import Sources
 from autohedge.settings.upstream import Backend, BackendName, ModelRule, Rung, StaticModel, claimed_twice
 
 
@@ -133,15 +134,6 @@ class OpenAI(Section):
     )
 
 
-class FileSource(Section):
-    path: str = Field(default="", description="Endpoints file to follow; empty is off.")
-    interval: PositiveDuration = Field(default=Duration.of("2s"), description="How often the file is looked at.")
-
-
-class Sources(Section):
-    file: FileSource = Field(default=FileSource(), description="Backends from an endpoints file.")
-
-
 class State(Section):
     url: Annotated[str, AfterValidator(_state)] = Field(
         default="",
@@ -206,8 +198,10 @@ class Settings(Section):
         """The article's name for `state.url`."""
         return self.state.url
 
-    def backends(self) -> tuple[BackendSpec, ...]:
-        """What `upstream_registry` declares; every hint says in which line of which file it stands."""
+    def backends(self, *, resolve: bool = False) -> tuple[BackendSpec, ...]:
+        """What `upstream_registry` declares: what has fixed addresses, or with `resolve` what stands behind names. Every hint
+        says in which line of which file it stands.
+        """
 
         def spec(name: str, backend: Backend) -> BackendSpec:
             base = dotted("upstream_registry", name)
@@ -217,4 +211,4 @@ class Settings(Section):
 
             return backend.spec(name, "static", origin)
 
-        return tuple(spec(name, backend) for name, backend in self.upstream_registry.items())
+        return tuple(spec(name, one) for name, one in self.upstream_registry.items() if one.resolve == resolve)

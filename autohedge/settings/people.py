@@ -21,8 +21,17 @@ from pydantic_core import core_schema
 from autohedge.core.types import Address, Secret
 from autohedge.settings.addresses import parse_address, parse_endpoint, split_port
 from autohedge.settings.durations import Duration
-from autohedge.settings.health import _one_of as one_of
-from autohedge.settings.scalars import AtLeastOne, Credential, Flag, Many, NotNegative, Number, PositiveDuration, told
+from autohedge.settings.scalars import (
+    AtLeastOne,
+    Credential,
+    Flag,
+    Many,
+    NotNegative,
+    Number,
+    PositiveDuration,
+    one_of,
+    told,
+)
 from autohedge.settings.section import Section
 
 HASHED = "sha256:"

@@ -88,6 +88,17 @@ def _secret(value: object) -> Secret:
     return Secret(value)
 
 
+def one_of(*words: str) -> BeforeValidator:
+    """Any case; the error names the choices."""
+
+    def check(value: object) -> object:
+        if isinstance(value, str) and value.lower() in words:
+            return value.lower()
+        raise ValueError(f"must be one of {', '.join(words)}, not {told(value)}")
+
+    return BeforeValidator(check)
+
+
 LEVELS = ("off", "error", "warning", "info", "debug")
 
 

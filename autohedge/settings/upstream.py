@@ -102,6 +102,9 @@ class Backend(Section):
         description="host, host:port or URL of the only replica; port 8000 (Ollama 11434, Azure https) when absent.",
     )
     hosts: Many[HostText] = Field(default=(), validate_default=True, description="Several replicas, instead of host.")
+    resolve: Flag = Field(
+        default=False, description="Every address behind the host's name is a replica of its own (sources.dns)."
+    )
     model: Name | None = Field(default=None, description="The one model it serves; absent: the engine is asked.")
     models: Many[Name] = Field(default=(), description="Several models, instead of model.")
     aliases: Mapping[Name, Name] = Field(default={}, description="Public model name to the name that the engine knows.")
@@ -134,6 +137,16 @@ class Backend(Section):
         return hosts
 
     _one_spelling = field_validator("models")(one_spelling)
+
+    @field_validator("resolve")
+    @classmethod
+    def _plain_names(cls, resolve: bool, info: ValidationInfo) -> bool:
+        texts = (info.data.get("host"), *info.data.get("hosts", ()))
+        if resolve and (info.data.get("provider") is Kind.AZURE or any(t and parse_address(t).tls for t in texts)):
+            raise ValueError(
+                "resolve is for http only: a certificate belongs to the name, not to the address behind it"
+            )
+        return resolve
 
     @field_validator("external")
     @classmethod

@@ -160,3 +160,13 @@ def test_a_name_belongs_to_one_model(rules: dict[str, list[str]], twice: bool) -
     """An alias that is another model, or another model's alias, has no meaning."""
     models = {name: ModelRule(aliases=tuple(aliases)) for name, aliases in rules.items()}
     assert (claimed_twice(models) is not None) is twice
+
+
+@pytest.mark.parametrize(
+    "fields", [{"host": "https://h"}, {"hosts": ["h", "https://i"]}, {"host": "h", "provider": "azure"}]
+)
+def test_only_plain_http_is_resolved(fields: dict[str, Any]) -> None:
+    """A certificate is for the name; the addresses behind it would all fail."""
+    assert faults(Backend, {**fields, "resolve": True}) == [
+        "resolve is for http only: a certificate belongs to the name, not to the address behind it"
+    ]
