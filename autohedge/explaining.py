@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from autohedge.answering import nothing_worked
 from autohedge.call import Call
 from autohedge.checking import counts, no_fallback, offered, route_of
 from autohedge.core.problems import Problem
 from autohedge.core.types import NOTHING, Candidate, Route
 from autohedge.payloads.reading import Examined, Reading
-from autohedge.planning import look
+from autohedge.planning import gone, look
 from autohedge.rules.balance import least_outstanding
 from autohedge.rules.chain import Checks, Plan, Rung, Skipped
 from autohedge.rules.limits import Fit, check, refusal
@@ -51,13 +52,8 @@ class Explainer:
         if tools.settings.validation.mode:
             tokens = await counts(call, reading.ask, [*route.candidates, *offered(rungs, route, snapshot)], tools)
         fit = self._fit(reading, route.candidates, tokens)
-        plan = Plan(
-            snapshot,
-            Route(route.model, fit.usable, route.kinds),
-            self._checks(reading, tokens),
-            rungs,
-            fallback=fallback,
-        )
+        checks = self._checks(reading, tokens)
+        plan = Plan(snapshot, Route(route.model, fit.usable, route.kinds), checks, rungs, fallback=fallback)
         candidates = [self._offer(candidate, rungs, panic=plan.panic) for candidate in plan]
         for extra in candidates[tools.settings.failover.attempts :]:
             extra["note"] = "only when an earlier one could not be tried: failover.attempts are used up before"
@@ -70,7 +66,8 @@ class Explainer:
             "counted": dict(tokens),
             "fallback": fallback,
             "attempts": tools.settings.failover.attempts,
-            "outcome": self._outcome(call, route, fit, candidates),
+            "outcome": self._outcome(fit, candidates)
+            or refused(gone(tools, call.asked, plan.skipped, checks.fits) or nothing_worked(call)),
             "candidates": candidates,
             "skipped": skipped + passed,
         }
@@ -123,7 +120,8 @@ class Explainer:
                     told["knock"] = "tried after all others, by one request a second"
                     return
 
-    def _outcome(self, call: Call, route: Route, fit: Fit, offered: Sequence[Shown]) -> Shown:
+    def _outcome(self, fit: Fit, offered: Sequence[Shown]) -> Shown | None:
+        """Who gets it, or why it waits or is refused; None when nobody can be tried."""
         first = next((one for one in offered if not one.get("full")), None)
         if first is not None:
             return {"sent_to": {key: first[key] for key in ("backend", "replica", "model", "rung")}}
@@ -131,11 +129,7 @@ class Explainer:
             return {"waits": "every candidate is at its concurrency cap", "at_most_s": self._tools.settings.queue.wait}
         if fit.skipped and not fit.usable:
             return refused(refusal(fit))
-        gone = [self._tools.retirements.reason_against(candidate) for candidate in fit.usable]
-        if gone and all(gone):
-            told = f"model {call.asked} was retired by its provider and has nowhere to go"
-            return {"status": 410, "code": "model_retired", "message": f"{told} ({'; '.join(dict.fromkeys(gone))})"}
-        return {"status": 503, "code": "no_backend", "message": f"no backend can serve model {route.model} now"}
+        return None
 
 
 def refused(problem: Problem) -> Shown:

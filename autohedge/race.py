@@ -1,7 +1,8 @@
 """Failover: who is tried next when an attempt ended badly, and when to stop.
 
 Rules
-- A failed attempt starts the next candidate at once; nothing waits here except for a free seat.
+- A failed attempt starts the next candidate at once. Where those that are left are all at their cap, the request waits for
+  one of them, unless it may not try again anyway.
 - A client's own fault (400, 422 and relatives) is an answer: it is never tried elsewhere.
 - At most `attempts` per request. A retry that may have cost an engine work takes a token of the retry budget (20 % of
   requests + 1/s), so an outage does not double the load; a refused connection costs nobody anything and takes none.
@@ -12,7 +13,8 @@ It must not know: HTTP, payloads, or where the candidates came from.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from autohedge.attempt import Opened
 from autohedge.call import Call
@@ -25,20 +27,35 @@ FREE = frozenset({Failure.REFUSED, Failure.UNREACHABLE, Failure.CONNECT_TIMEOUT,
 TELLING = (Verdict.CAPABILITY, Verdict.BUSY, Verdict.RETIRED, Verdict.LOADING, Verdict.SICK, Verdict.DEAD)
 
 
-async def race(
-    call: Call, plan: Iterable[Admitted], attempt: Try, attempts: int, may_retry: Callable[[], bool]
-) -> list[Opened]:
+class Offers(Protocol):
+    """Whom a request may try. `full` is not empty where some only lack a seat; `seat` waits for one of those."""
+
+    @property
+    def full(self) -> Sequence[Candidate]: ...
+
+    def __next__(self) -> Admitted: ...
+
+    async def seat(self) -> Admitted | None: ...
+
+
+async def race(call: Call, offers: Offers, attempt: Try, attempts: int, may_retry: Callable[[], bool]) -> list[Opened]:
     """Try candidates in order until one wins. The last entry of the result is the winner if it `won`; empty when there
     was no candidate at all.
     """
     tried: list[Opened] = []
-    for candidate, stamp in plan:
+    while True:
+        offer = next(offers, None)
+        if offer is None and not (tried and offers.full):
+            break
         if tried:
             if len(tried) >= attempts:
                 break
             if not _was_free(tried[-1]) and not may_retry():
                 break
-        opened = await attempt(call, candidate, stamp)
+        offer = offer or await offers.seat()
+        if offer is None:
+            break
+        opened = await attempt(call, offer.candidate, offer.stamp)
         tried.append(opened)
         if opened.won:
             break

@@ -47,7 +47,7 @@ class Relay:
             asked = (call, reading, snapshot, route)
             checked = self._check.plainly(*asked) or await self._check.closely(*asked)  # check
             tools.retries.primary(call.started)
-            plan = self._plan.plainly(checked) or await self._plan.closely(call, checked)  # plan
+            plan = self._plan.plainly(call, checked) or await self._plan.closely(call, checked)  # plan
             tried = await race(call, plan, tools.attempter, tools.settings.failover.attempts, self._may_retry)  # race
             won = self._winner(call, tried)
             await self._commit(call, won, out)  # commit, stream

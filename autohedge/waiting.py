@@ -24,13 +24,13 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._waiters)
 
-    async def wait(self, replicas: Iterable[Replica], patience: float) -> bool:
-        """Wait up to `patience` seconds for a seat on one of `replicas`. False: the room is full, or nothing was freed.
+    async def wait(self, replicas: Iterable[Replica], patience: float) -> Replica | None:
+        """Wait up to `patience` seconds for a seat on one of `replicas`. None: the room is full, or nothing was freed.
 
-        After True the seat is free for whoever asks next: take it before giving the event loop away.
+        The seat of the returned one is free for whoever asks next: take it before giving the event loop away, or tell `freed`.
         """
         if len(self._waiters) >= self.size or patience <= 0:
-            return False
+            return None
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Replica | None] = loop.create_future()
         entry = (future, frozenset(replica.id for replica in replicas))
@@ -38,7 +38,7 @@ class WaitingRoom:
         timer = loop.call_later(patience, _give_up, future)
         left = True
         try:
-            woken = await future is not None
+            woken = await future
             left = False
         finally:
             timer.cancel()

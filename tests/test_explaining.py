@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autohedge.call import Call
-from autohedge.checking import Checker, route_of
-from autohedge.core.problems import Problem
+from autohedge.checking import Checked, Checker, route_of
+from autohedge.core.problems import Gone, Problem
 from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
 from autohedge.explaining import Explainer
 from autohedge.planning import Planner
@@ -61,14 +61,19 @@ def fail(desk: Desk, number: int, verdict: Verdict = Verdict.DEAD, times: int = 
         desk.tools.health.record(Attempt(candidate, desk.now, stamp, outcome=outcome, judgement=judgement), desk.now)
 
 
+def checked_of(desk: Desk, raw: bytes, one: Call | None = None) -> Checked:
+    one, read, checker = one or call(raw), reading(raw), Checker(desk.tools)
+    asked = (one, read, desk.snapshot, route_of(one, read.ask, desk.snapshot, desk.tools))
+    made: Checked = checker.plainly(*asked) or run(checker.closely(*asked))
+    return made
+
+
 def really(desk: Desk, raw: bytes, **fields: Any) -> list[str] | str:
     """What the steps of relay.py make of the same request: the order of trying, or the code of the refusal."""
-    one, read = call(raw, **fields), reading(raw)
+    one = call(raw, **fields)
     try:
-        asked = (one, read, desk.snapshot, route_of(one, read.ask, desk.snapshot, desk.tools))
-        checker, planner = Checker(desk.tools), Planner(desk.tools)
-        checked = checker.plainly(*asked) or run(checker.closely(*asked))
-        plan = planner.plainly(checked) or run(planner.closely(one, checked))
+        checked, planner = checked_of(desk, raw, one), Planner(desk.tools)
+        plan = planner.plainly(one, checked) or run(planner.closely(one, checked))
     except Problem as problem:
         return problem.code
     return [admitted.candidate.replica.id for admitted in plan]
@@ -194,6 +199,9 @@ def test_a_retired_model_shows_its_evidence_and_its_redirect() -> None:
     shown = explained(desk, body())
     assert (shown["outcome"]["status"], shown["outcome"]["code"]) == (410, "model_retired")
     assert "operator jo" in shown["outcome"]["message"]
+    with pytest.raises(Gone) as raised:
+        run(Planner(desk.tools).closely(call(body(), asked="m"), checked_of(desk, body())))
+    assert shown["outcome"]["message"] == raised.value.message
     desk.tools.retirements._redirects["m"] = (Redirect("m", "other", "pair", 3), "m")
     desk.tools.retirements._refresh()
     shown = explained(desk, body())

@@ -10,8 +10,9 @@ import pytest
 
 from autohedge.checking import Checked
 from autohedge.core.problems import BadRequest, Gone, Unavailable
-from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
-from autohedge.planning import Planner
+from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
+from autohedge.planning import Offers, Planner
+from autohedge.rules.standing import Wish
 from tests.support.desk import Desk, call, run
 from tests.support.world import backend, lesson, model
 
@@ -28,8 +29,8 @@ def ready(desk: Desk, name: str = "m", **fields: Any) -> Checked:
 
 
 def plan(desk: Desk, checked: Checked) -> list[str]:
-    planner = Planner(desk.tools)
-    admitted = planner.plainly(checked) or run(planner.closely(call(asked="m"), checked))
+    planner, asked = Planner(desk.tools), call(asked="m")
+    admitted = planner.plainly(asked, checked) or run(planner.closely(asked, checked))
     return [one.candidate.replica.id for one in admitted]
 
 
@@ -115,6 +116,90 @@ def test_a_retired_model_with_nowhere_to_go_is_a_410_with_the_evidence() -> None
     desk.tools.retirements.retire("pair", "m", "operator", desk.now)
     with pytest.raises(Gone, match="retired"):
         plan(desk, ready(desk))
+
+
+def test_a_model_whose_rung_is_only_away_is_no_410() -> None:
+    """Its own replicas are gone for good, the rung's breaker is open: it comes back, so the caller should."""
+    desk = pair("fallback_chain: [{provider: swarm, model: other}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    desk.tools.retirements.retire("pair", "m", "operator", desk.now)
+    peer = desk.candidates("other")[0]
+    desk.tools.health.force(peer.replica.id, Wish.DRAIN)
+    assert plan(desk, ready(desk)) == []
+    desk.tools.retirements.retire("peer", "other", "operator", desk.now)
+    with pytest.raises(Gone, match=r"pair: .*; peer: "):
+        plan(desk, ready(desk))
+
+
+def test_a_rung_that_could_not_serve_it_anyway_does_not_hide_the_410() -> None:
+    desk = pair("fallback_chain: [{provider: swarm, model: other}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    desk.tools.retirements.retire("pair", "m", "operator", desk.now)
+    with pytest.raises(Gone):
+        plan(desk, ready(desk, against=lambda candidate: "too small" if candidate.rung else ""))
+
+
+class Waiting:
+    """A pair with one seat each, both taken, and requests that wait for one."""
+
+    def __init__(self, config: str = "queue: {wait: 5s}") -> None:
+        self.desk = pair(config, concurrency=1)
+        self.one, self.two = self.desk.candidates("m")
+        self.planner = Planner(self.desk.tools)
+        for candidate in (self.one, self.two):
+            candidate.replica.seat.in_flight = 1
+
+    def free(self, candidate: Candidate) -> None:
+        candidate.replica.seat.in_flight = 0
+        self.desk.tools.room.freed(candidate.replica)
+
+    def offers(self) -> Offers:
+        found = self.planner.plainly(call(asked="m"), ready(self.desk))
+        assert found is not None
+        return found
+
+
+def test_a_failover_is_offered_the_seat_that_was_full_before() -> None:
+    """The first choice had the only free seat; the other is at its cap until somebody leaves."""
+
+    async def main() -> None:
+        world = Waiting()
+        world.one.replica.seat.in_flight = 0
+        offers = world.offers()
+        assert next(offers).candidate == world.one
+        world.one.replica.seat.in_flight = 1
+        assert (next(offers, None), offers.full) == (None, [world.two])
+        waiting = asyncio.create_task(offers.seat())
+        await asyncio.sleep(0)
+        assert world.desk.tools.meters.queued == 1
+        world.free(world.one)  # tried before: nobody waits for it
+        world.free(world.two)
+        offer = await waiting
+        assert offer is not None
+        assert offer.candidate == world.two
+        assert next(offers, None) is None
+        assert await offers.seat() is None
+
+    run(main())
+
+
+def test_a_seat_that_was_kept_in_vain_is_the_next_one_s() -> None:
+    """Its replica was taken out between the wait and the look: who waits behind is woken for it."""
+
+    async def main() -> None:
+        world = Waiting()
+        first = asyncio.create_task(world.planner.closely(call(asked="m"), ready(world.desk)))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(world.desk.tools.room.wait([world.one.replica], 5))
+        await asyncio.sleep(0)
+        world.desk.tools.health.force(world.one.replica.id, Wish.DRAIN)
+        world.desk.tools.health.force(world.two.replica.id, Wish.DRAIN)
+        world.free(world.one)
+        assert list(await first) == []
+        assert await second is world.one.replica
+        assert world.one.replica.seat.promised == 0
+
+    run(main())
 
 
 def test_all_at_their_cap_waits_for_a_seat() -> None:

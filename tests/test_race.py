@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from autohedge.attempt import WON, Opened
@@ -47,14 +45,25 @@ def ended(
 
 
 class Script:
-    """Plays one ending per candidate and remembers who was tried."""
+    """Plays one ending per candidate and remembers who was tried. The last `full` of them have no seat before one is waited for."""
 
-    def __init__(self, *endings: tuple[Verdict | None, Failure | None]) -> None:
+    def __init__(self, *endings: tuple[Verdict | None, Failure | None], full: int = 0) -> None:
         self.endings = endings
         self.tried: list[str] = []
+        self.waits = 0
+        plan = [Admitted(candidate(f"r{number}"), number) for number in range(len(endings))]
+        free = len(plan) - full
+        self.free = iter(plan[:free])
+        self.full: list[Candidate] = [admitted.candidate for admitted in plan[free:]]
+        self.freed = iter(plan[free:])
 
-    def plan(self) -> Iterator[Admitted]:
-        return (Admitted(candidate(f"r{number}"), number) for number in range(len(self.endings)))
+    def __next__(self) -> Admitted:
+        return next(self.free)
+
+    async def seat(self) -> Admitted | None:
+        self.waits += 1
+        self.full = self.full[1:]
+        return next(self.freed, None)
 
     async def attempt(self, _call: Call, where: Candidate, stamp: int) -> Opened:
         self.tried.append(where.backend.name)
@@ -63,7 +72,7 @@ class Script:
 
 def raced(script: Script, attempts: int = 3, budget: int = 10) -> list[Opened]:
     tokens = iter(range(budget))
-    return run(race(call(), script.plan(), script.attempt, attempts, lambda: next(tokens, None) is not None))
+    return run(race(call(), script, script.attempt, attempts, lambda: next(tokens, None) is not None))
 
 
 SICK = (Verdict.SICK, None)
@@ -115,6 +124,28 @@ def test_a_refused_connection_takes_no_token() -> None:
     """Nothing was sent, so trying elsewhere adds no load; a killed replica costs no caller anything."""
     script = Script(REFUSED, GOOD)
     assert raced(script, budget=0)[-1].won
+
+
+def test_who_is_left_without_a_free_seat_is_waited_for() -> None:
+    """A failover queues like a first choice does."""
+    script = Script(SICK, GOOD, full=1)
+    assert raced(script)[-1].won
+    assert (script.tried, script.waits) == (["r0", "r1"], 1)
+
+
+@pytest.mark.parametrize(("attempts", "budget"), [(1, 10), (3, 0)])
+def test_nobody_waits_for_a_try_that_is_not_allowed(attempts: int, budget: int) -> None:
+    """A seat that was waited for and then not used would be one that another request should have had."""
+    script = Script(SICK, GOOD, full=1)
+    assert not raced(script, attempts, budget)[-1].won
+    assert script.waits == 0
+
+
+def test_no_seat_in_time_ends_the_race() -> None:
+    script = Script(SICK)
+    script.full = [candidate("r1")]
+    assert not raced(script)[-1].won
+    assert script.waits == 1
 
 
 def test_no_time_left_is_the_end() -> None:

@@ -156,9 +156,6 @@ def test_the_queue_is_counted() -> None:
     run(main())
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the plan is not taken up again: who failed over to a full replica does not queue for it"
-)
 def test_a_failover_waits_for_a_seat_too() -> None:
     """The first choice fails and the only other replica is at its cap: the request should wait for it, not fail."""
     config = SERVER + "upstream_registry:\n"
