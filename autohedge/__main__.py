@@ -1,5 +1,5 @@
 """`python -m autohedge`."""
 
-from autohedge.cli import main
+from autohedge.light import main
 
 raise SystemExit(main())

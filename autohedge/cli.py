@@ -1,4 +1,4 @@
-"""The command line: `autohedge serve | check | engine | quickstart | version`.
+"""The command line: `autohedge serve | check | engine | quickstart | version`, and the light ones of `light.py`.
 
 It reads the environment once and hands it on. Exit codes: 0 done, 1 the configuration is wrong or the port is taken, 2 the
 command line is wrong.
@@ -16,6 +16,7 @@ from autohedge import __version__
 from autohedge.app import serve
 from autohedge.demo import quickstart
 from autohedge.engine.main import run as run_engine
+from autohedge.light import LIGHT
 from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
@@ -31,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             end_with_parent()
             words.remove(WITH_PARENT)
         return run_engine(words[1:])
+    if words and words[0] in LIGHT:
+        return LIGHT[words[0]][0](words[1:], os.environ)
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
     )
@@ -45,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     commands.add_parser("quickstart", help="run the proxy with two engines of its own on this machine")
     commands.add_parser("engine", help="run the sample engine (autohedge engine --help)")
+    for name, (_, what) in LIGHT.items():
+        commands.add_parser(name, help=f"{what} (autohedge {name} --help)")
     commands.add_parser("version", help="print the version")
     asked = parser.parse_args(words)
     if asked.command == "version":

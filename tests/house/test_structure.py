@@ -33,6 +33,7 @@ FLOORS = {
     "reloading": 4,
     "discovery": 5,
     "listening": 4,
+    "healthcheck": 4,
     "workers": 5,
     "examiner": 5,
     "attempt": 5,
@@ -50,6 +51,7 @@ FLOORS = {
     "engine": 10,
     "demo": 10,
     "app": 11,
+    "light": 11,
     "cli": 12,
     "__main__": 13,
 }

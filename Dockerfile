@@ -1,0 +1,44 @@
+# AutoHedge: the edge, and `autohedge docker-guard` in front of the engine's socket. Two stages: what builds does not ship.
+#
+#   docker build --build-arg VERSION=0.1.0 -t autohedge:0.1.0 .
+#
+# VERSION is what /version and the image's label say; without it the program's own.
+
+FROM python:3.11-slim AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+RUN python -m venv --without-pip /opt/autohedge
+# Dependencies first: their layer stays in the cache while only our code changes.
+COPY pyproject.toml docker/requirements.py ./
+RUN python requirements.py > requirements.txt \
+    && python -m pip --python /opt/autohedge/bin/python install --no-compile -r requirements.txt
+COPY README.md LICENSE ./
+COPY autohedge ./autohedge
+ARG VERSION=""
+RUN test -z "$VERSION" || sed -i "s|^__version__ = .*|__version__ = \"$VERSION\"|" autohedge/__init__.py
+RUN python -m pip --python /opt/autohedge/bin/python install --no-compile --no-deps .
+COPY docker/trim.py ./
+RUN python trim.py /opt/autohedge/bin/python /opt/autohedge/lib/python3.11/site-packages
+
+FROM python:3.11-slim
+ARG VERSION=""
+LABEL org.opencontainers.image.title="AutoHedge" \
+      org.opencontainers.image.description="Edge proxy for LLM servers on Docker Swarm" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
+COPY --from=build /opt/autohedge /opt/autohedge
+ENV PATH=/opt/autohedge/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    AUTOHEDGE_DATA=/var/lib/autohedge
+# The first run, as root, leaves the bytecode of the standard library that the base image comes without; and proves the copy.
+RUN autohedge version \
+    && mkdir -p /app/config /var/lib/autohedge \
+    && chown 10001:10001 /var/lib/autohedge
+USER 10001:10001
+WORKDIR /app
+VOLUME /var/lib/autohedge
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["autohedge", "healthcheck", "--ask", "startup"]
+ENTRYPOINT ["python", "-m", "autohedge"]
+CMD ["serve"]

@@ -1,0 +1,63 @@
+"""Makes an installed environment small: what a running AutoHedge never opens goes. Run by the Dockerfile, in the build stage.
+
+    trim.py <python of the environment> <its site-packages>
+
+Rules
+- Goes: sources of compiled modules, type stubs, tests, zstandard's second backend (CPython takes the first), pydantic's first life.
+- Compiled modules lose what the loader does not read: the debug information behind their last segment, which is most of some
+  wheels. They work as before; a crash names no line in them.
+- Bytecode stands only for what the commands import, and is not checked against the source: nothing is written at run time.
+- Licences and metadata stay.
+"""
+
+from __future__ import annotations
+
+import json
+import py_compile
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+LEFTOVERS = ("*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.c", "*.h", "zstandard/*cffi*", "pydantic/mypy.py")
+FOLDERS = ("tests", "test", "pydantic/v1")
+USED = "autohedge.cli"  # imports every command
+LIST = (
+    f"import json, sys, {USED}; print(json.dumps([getattr(m, '__file__', None) for m in list(sys.modules.values())]))"
+)
+
+
+def shorten(path: Path) -> None:
+    """Cut a 64-bit little-endian ELF file behind its last segment, and say in its head that it has no sections."""
+    data = bytearray(path.read_bytes())
+    if data[:6] != b"\x7fELF\x02\x01":
+        return
+    table = struct.unpack_from("<Q", data, 0x20)[0]
+    size, count = struct.unpack_from("<HH", data, 0x36)
+    ends = [table + size * count]
+    for at in range(table, ends[0], size):
+        offset, in_file = struct.unpack_from("<Q16xQ", data, at + 8)
+        ends.append(offset + in_file)
+    struct.pack_into("<Q", data, 0x28, 0)
+    struct.pack_into("<HH", data, 0x3C, 0, 0)
+    path.write_bytes(data[: max(ends)])
+
+
+def main(python: str, folder: Path) -> None:
+    for pattern in LEFTOVERS:
+        for path in folder.rglob(pattern):
+            path.unlink()
+    for path in [found for name in FOLDERS for found in folder.rglob(name) if found.is_dir()]:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in folder.rglob("*.so*"):
+        shorten(path)
+    done = subprocess.run([python, "-B", "-c", LIST], check=True, capture_output=True, text=True)  # noqa: S603 - our own
+    files = {Path(name) for name in json.loads(done.stdout) if name} | set((folder / "autohedge").rglob("*.py"))
+    for path in sorted(files):
+        if path.suffix == ".py" and path.is_relative_to(folder):
+            py_compile.compile(str(path), doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

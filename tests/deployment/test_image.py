@@ -1,0 +1,135 @@
+"""The image: what its Dockerfile promises, and that trimming leaves compiled modules that work.
+
+That it builds, how large it is and that it drains is seen on a real engine by `make test-swarm`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import brotli
+import pytest
+
+from autohedge.light import LIGHT, main
+from autohedge.settings.load import load
+
+ROOT = Path(__file__).resolve().parents[2]
+Steps = list[tuple[str, str]]
+
+
+def stages() -> list[Steps]:
+    """The instructions of the Dockerfile, stage by stage."""
+    found: list[Steps] = []
+    text = "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#"))
+    for line in text.replace("\\\n", " ").splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word == "FROM":
+            found.append([])
+        if word:
+            found[-1].append((word, rest))
+    return found
+
+
+def said(stage: Steps, word: str) -> list[str]:
+    return [rest for name, rest in stage if name == word]
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docker" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_is_built_in_two_stages_on_python_slim() -> None:
+    """S96, E149: the base of the article; what builds does not ship. No frontend that a closed network cannot pull."""
+    first, last = stages()
+    assert [said(stage, "FROM") for stage in (first, last)] == [["python:3.11-slim AS build"], ["python:3.11-slim"]]
+    assert all(rest.startswith("--from=build ") for rest in said(last, "COPY"))
+    assert "syntax=" not in (ROOT / "Dockerfile").read_text()
+
+
+def test_it_runs_without_root() -> None:
+    """E149: a numeric uid, and the only place that it owns is the state's."""
+    last = stages()[-1]
+    (user,) = said(last, "USER")
+    assert int(user.partition(":")[0]) > 0
+    assert said(last, "VOLUME") == ["/var/lib/autohedge"]
+    assert "AUTOHEDGE_DATA=/var/lib/autohedge" in said(last, "ENV")[0]
+
+
+def test_the_health_check_is_our_own() -> None:
+    """R69: no curl, no wget; the command is one that exists and takes those words."""
+    (check,) = said(stages()[-1], "HEALTHCHECK")
+    words = shlex.split(check.partition("CMD ")[2].strip("[]").replace(",", " "))
+    assert words[0] == "autohedge"
+    assert words[1] in LIGHT
+    assert main([*words[1:], "--url", "http://127.0.0.1:1"]) == 1
+    assert "curl" not in (ROOT / "Dockerfile").read_text()
+
+
+def test_it_listens_where_it_says_and_ends_on_sigterm() -> None:
+    """R65, E152: port 8000, unless configured; PID 1 is Python itself, so that the signal arrives."""
+    last = stages()[-1]
+    assert said(last, "EXPOSE") == [str(load(None, {}, lambda _path: "").settings.server.bind[1])]
+    assert said(last, "STOPSIGNAL") == ["SIGTERM"]
+    assert said(last, "ENTRYPOINT") == ['["python", "-m", "autohedge"]']
+
+
+def test_the_version_is_an_argument_of_the_build() -> None:
+    """E150."""
+    first, last = stages()
+    assert said(first, "ARG") == said(last, "ARG") == ['VERSION=""']
+    line = next(rest for rest in said(first, "RUN") if "VERSION" in rest)
+    assert "autohedge/__init__.py" in line
+    assert "\n__version__ = " in (ROOT / "autohedge/__init__.py").read_text()
+
+
+def test_every_copied_path_passes_the_ignore_file() -> None:
+    """The ignore file allows by name: secrets and notes beside the code never reach a layer."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert lines[0] == "*"
+    allowed = {line[1:] for line in lines if line.startswith("!")}
+    for rest in said(stages()[0], "COPY"):
+        for source in rest.split()[:-1]:
+            assert source.split("/")[0] in allowed
+            assert (ROOT / source).exists()
+
+
+def test_the_layer_of_dependencies_is_that_of_the_project() -> None:
+    """Only what runs: no extra, nothing that only tests or the demo need."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "docker" / "requirements.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    names = done.stdout.splitlines()
+    assert any(name.startswith("httptools") for name in names)
+    assert not any(name.startswith(("pytest", "xllamacpp", "opentelemetry")) for name in names)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compiled modules of Linux")
+def test_a_shortened_module_works(tmp_path: Path) -> None:
+    """What is cut off is nothing that the loader reads."""
+    compiled = Path(str(importlib.util.find_spec("_brotli").origin))  # type: ignore[union-attr]
+    copy = tmp_path / compiled.name
+    shutil.copy(compiled, copy)
+    script("trim").shorten(copy)
+    assert copy.stat().st_size < compiled.stat().st_size
+    code = "import sys, _brotli; sys.stdout.buffer.write(_brotli.decompress(sys.stdin.buffer.read()))"
+    command, packed = [sys.executable, "-c", code], brotli.compress(b"hello " * 99)
+    done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, input=packed, capture_output=True, check=True)
+    assert done.stdout == b"hello " * 99
+
+
+def test_what_is_no_compiled_module_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(b"INPUT ( libx.so.1 )")
+    script("trim").shorten(path)
+    assert path.read_bytes() == b"INPUT ( libx.so.1 )"
