@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TESTS := -q -n 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench docs clean
+.PHONY: help run test test-swarm check format bench docs clean
 
 help: ## What there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,10 @@ run: $(VENV)/.demo ## AutoHedge on 127.0.0.1:8000 with two real llama.cpp engine
 
 test: $(VENV)/.dev ## All tests that need no root
 	env $$(sh tests/needs.sh) $(BIN)/python -m pytest $(TESTS)
+
+test-swarm: $(VENV)/.dev ## The tests on real Docker engines in a Swarm (root; installs an engine where there is none)
+	@[ "$$(id -u)" = 0 ] || { echo "make test-swarm needs root: it starts Docker engines in network namespaces of their own" >&2; exit 1; }
+	$(BIN)/python -m pytest -q -n 0 -m swarm tests/swarm
 
 check: $(VENV)/.dev ## Format, lint, types, tests
 	$(BIN)/ruff format --check .

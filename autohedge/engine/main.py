@@ -1,6 +1,7 @@
 """`autohedge engine`: a sample engine as a process of its own.
 
-It prints one line `READY http://host:port` when it listens, and ends with status 0 at once on SIGTERM or SIGINT.
+It prints one line `READY http://host:port` when it listens, and ends with status 0 on SIGTERM or SIGINT: at once, or with
+`--drain` after the answers in progress. It says `ENDING` when the signal comes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--latency", type=float, default=0.0, help="milliseconds before the first byte of a work answer")
     found.add_argument("--slots", type=int, help="answers worked on at once; more wait without a byte")
     found.add_argument("--words", type=int, default=NATURAL, help="words of an answer that nothing cuts short")
+    found.add_argument(
+        "--drain", type=float, default=0.0, help="seconds that answers in progress may take after SIGTERM"
+    )
     found.add_argument("--key", help="the credential it demands, in its kind's header")
     found.add_argument(
         "--fault", action="append", default=[], metavar="NAME[=ARG][:times=N][:for=S][:after=N][:on=WHERE]"
@@ -74,18 +78,19 @@ def run(argv: Sequence[str]) -> int:
     )
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
-            runner.run(_serve(engine))
+            runner.run(_serve(engine, given.drain))
         except OSError as error:
             print(f"cannot listen on {given.host}:{given.port}: {error.strerror}", flush=True)
             return 1
     return 0
 
 
-async def _serve(engine: SampleEngine) -> None:
+async def _serve(engine: SampleEngine, drain: float) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     print(f"READY {await engine.start()}", flush=True)
     await ended.wait()
-    await engine.stop()
+    print("ENDING", flush=True)
+    await engine.drain(drain)

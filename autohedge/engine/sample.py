@@ -102,6 +102,21 @@ class SampleEngine:
         self._server = await loop.create_server(lambda: Connection(self, loop), self.host, self.port, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def drain(self, within: float) -> None:
+        """End as an HTTP server does that is asked to: no new connections, idle ones close, answers in progress are finished
+        for as long as `within` seconds allow; then `stop`.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self.connections):
+            connection.leave()
+        while self.connections and loop.time() < end:  # noqa: ASYNC110 - a set has no event, and this is the end
+            await asyncio.sleep(0.01)
+        await self.stop()
+
     async def stop(self) -> None:
         """Stop at once: the listener closes, connections and work are dropped."""
         for pending in (self._timer, self._reopening):

@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
         stays = request.keep_alive and framed and not answer.close and not answer.unframed and answer.raw is None
         if self._deaf:  # let the client finish sending and read the answer, else it sees a reset
             self._idle = self._loop.call_later(LINGER, self.close)
-        elif answer.ending is Ending.CUT or not stays:
+        elif answer.ending is Ending.CUT or not stays or not self._host.listening:
             self.close()
         elif self._state.idle is not None:
             self._idle = self._loop.call_later(self._state.idle, self.close)
@@ -218,6 +218,11 @@ class Connection(asyncio.Protocol):
         """Send what is written, then FIN."""
         if self._transport is not None:
             self._transport.close()
+
+    def leave(self) -> None:
+        """The engine drains: an idle connection ends now, any other after its answer."""
+        if self._task is None:
+            self.close()
 
     def drop(self) -> asyncio.Task[None] | None:
         """The engine stops: cancel the work without counting it as the client's leaving. Returns that work."""

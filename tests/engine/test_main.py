@@ -46,6 +46,36 @@ def test_it_is_ready_serves_and_stops_at_once(number: signal.Signals) -> None:
         assert process.wait(2) == 0
 
 
+def test_it_finishes_what_it_has_begun_when_it_may() -> None:
+    """With --drain a stream in progress comes to its end after SIGTERM; nobody new is let in; the process ends right after."""
+    words = ("--kind", "vllm", "--model", "m", "--pace", "20", "--words", "20", "--drain", "10")
+    with child(*words) as (process, url), httpx.Client(base_url=url) as client:
+        asked = {**HELLO, "model": "m", "stream": True}
+        with client.stream("POST", CHAT, json=asked) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ENDING\n"
+            with pytest.raises(httpx.TransportError):
+                httpx.post(url + CHAT, json=HELLO)
+            assert [line for line in lines if line][-1] == "data: [DONE]"
+        assert process.wait(1) == 0
+
+
+def test_the_time_to_finish_has_an_end() -> None:
+    """What takes longer than --drain allows is cut."""
+    with child("--kind", "vllm", "--model", "m", "--pace", "5", "--words", "50", "--drain", "0.3") as (process, url):
+        asked = {**HELLO, "model": "m", "stream": True}
+        with httpx.stream("POST", url + CHAT, json=asked) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+        assert process.wait(1) == 0
+
+
 def test_its_options_reach_the_engine() -> None:
     words = [
         "--kind",
