@@ -5,7 +5,8 @@ Rules
   event, a plain body whole (up to `PLAIN_HOLD`), an error body whole.
 - A win without a judgement is provisional: the stream's end decides (stream.py); everything else is judged here, once.
 - The seat of a replica is taken when the attempt starts. Whoever ends the attempt gives it back with `close`.
-- The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name.
+- The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name. A
+  compressed body is forwarded without its compression then.
 - No wait outlasts the time of the whole request. When that time ends a wait, it says nothing about the engine (B37).
 
 It must not know: other candidates, the chain, the client's connection.
@@ -13,12 +14,15 @@ It must not know: other candidates, the chain, the client's connection.
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from autohedge.call import Call, Header
 from autohedge.core.types import Attempt, Candidate, Failure, Kind, Outcome, Replica, Verdict
+from autohedge.payloads.decode import decode
 from autohedge.payloads.span import with_model
 from autohedge.payloads.sse import StreamWatch
 from autohedge.providers import DIALECTS
@@ -32,6 +36,7 @@ from autohedge.wire.pool import Pool
 PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit, so a cut one still fails over
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
+UNPACKED_HERE = 1 << 14  # compressed bytes that are decoded on the spot
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
@@ -149,7 +154,10 @@ class Attempter:
             outcome.failure = Failure.DEADLINE
             return
         patience = timeouts.loading if candidate.kind in LOADERS else timeouts.first_byte
-        body = _body_for(call, candidate)
+        rename = _renames(call, candidate)
+        if rename and call.encoding:
+            await _unpack(call)
+        body = with_model(call.body, candidate.served) if rename else call.body
         answer = opened.answer = await self._pool_of(candidate).exchange(
             self._head(call, candidate, len(body)), body, first_byte=min(patience, budget), stall=timeouts.stall
         )
@@ -262,13 +270,25 @@ def _encoded(fields: Mapping[bytes, bytes]) -> bool:
     return fields.get(b"content-encoding", b"identity").strip().lower() != b"identity"
 
 
-def _body_for(call: Call, candidate: Candidate) -> bytes:
-    """The client's bytes, with the model's name replaced only when this engine knows it by another one."""
-    if not candidate.served or candidate.served == call.named or call.encoding:
-        return call.body
-    if call.named is None and (candidate.kind is Kind.AZURE or (candidate.kind in NAMELESS and call.model is None)):
-        return call.body
-    return with_model(call.body, candidate.served)
+def _renames(call: Call, candidate: Candidate) -> bool:
+    """Whether this engine knows the model by another name than the body says."""
+    if not candidate.served or candidate.served == call.named:
+        return False
+    nameless = candidate.kind is Kind.AZURE or (candidate.kind in NAMELESS and call.model is None)
+    return not (call.named is None and nameless)
+
+
+async def _unpack(call: Call) -> None:
+    """Take the compression off a body that was examined already, for this attempt and all later ones: a name inside of
+    compressed bytes cannot be replaced. A large one on a thread, since the codecs let the event loop run.
+    """
+    body, encoding = call.body, call.encoding
+    small = len(body) <= UNPACKED_HERE
+    call.body = (
+        decode(body, encoding, sys.maxsize) if small else await asyncio.to_thread(decode, body, encoding, sys.maxsize)
+    )
+    call.encoding, call.lines = "", b""
+    call.forwarded = [pair for pair in call.forwarded if pair[0] != b"content-encoding"]
 
 
 def _start_of(call: Call, candidate: Candidate) -> tuple[bytes, bytes]:

@@ -103,6 +103,26 @@ def test_a_compressed_body_is_checked_and_forwarded_as_it_came(encoding: str) ->
     run(main())
 
 
+@pytest.mark.parametrize("encoding", ENCODERS)
+@pytest.mark.parametrize("padding", [0, 200_000])
+def test_a_compressed_body_with_an_alias_is_forwarded_plain(encoding: str, padding: int) -> None:
+    """A name inside of compressed bytes cannot be replaced, and the engine does not know the public one."""
+    config = SERVER + 'upstream_registry:\n  a: {host: "${ONE}", aliases: {public: m}}\n'
+
+    async def main() -> None:
+        async with house(config, one=SampleEngine("vllm", model="m")) as edge:
+            asked = HELLO | {"model": "public", "user": "x" * padding}
+            sent = ENCODERS[encoding](json.dumps(asked).encode())
+            heard = await edge.post(sent, headers={"content-encoding": encoding})
+            assert heard.status == 200
+            request = edge.one.last_request
+            assert request is not None
+            assert request.header("content-encoding") is None
+            assert json.loads(request.body) == asked | {"model": "m"}
+
+    run(main())
+
+
 def test_an_encoding_that_one_engine_does_not_read() -> None:
     """Facts 00: llama.cpp answers 415 to a compressed body; its peer reads it."""
     config = SERVER + 'upstream_registry:\n  a: {host: "${ONE}", priority: 1}\n  b: {host: "${TWO}"}\n'
