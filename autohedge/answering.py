@@ -46,6 +46,7 @@ def nothing_worked(call: Call) -> Problem:
         assert judgement is not None
         timeouts += outcome.failure in (
             Failure.DEADLINE,
+            Failure.SHARE,
             Failure.FIRST_BYTE_TIMEOUT,
             Failure.CONNECT_TIMEOUT,
             Failure.STALLED,

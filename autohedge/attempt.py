@@ -7,7 +7,8 @@ Rules
 - The seat of a replica is taken when the attempt starts. Whoever ends the attempt gives it back with `close`.
 - The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name. A
   compressed body is forwarded without its compression then.
-- No wait outlasts the time of the whole request. When that time ends a wait, it says nothing about the engine (B37).
+- No wait outlasts the time of the whole request, nor, before the commit, this attempt's share of it (rules/budget.py). When
+  that time ends a wait, it says nothing about the engine (B37).
 
 It must not know: other candidates, the chain, the client's connection.
 """
@@ -26,6 +27,7 @@ from autohedge.payloads.decode import decode
 from autohedge.payloads.span import with_model
 from autohedge.payloads.sse import StreamWatch
 from autohedge.providers import DIALECTS
+from autohedge.rules.budget import share
 from autohedge.rules.verdicts import judge
 from autohedge.settings.model import Timeouts
 from autohedge.wire.answer import Answer
@@ -40,7 +42,7 @@ UNPACKED_HERE = 1 << 14  # compressed bytes that are decoded on the spot
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
-WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED})
+WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED, Failure.DEADLINE})
 
 # Credentials of the client: kept for backends inside the house, never sent to an external provider.
 CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
@@ -79,6 +81,7 @@ class Opened:
     pieces: list[bytes] = field(default_factory=list)
     whole: bool = False
     watch: StreamWatch | None = None
+    until: float = 0.0  # when its share of the request's time ends
     won: bool = True  # it may go to the client: an answer, a client's own fault, or a stream that has begun well
     closed: bool = False
 
@@ -127,7 +130,7 @@ class Attempter:
         try:
             await self._open(call, opened, outcome)
         except WireError as error:
-            outcome.failure = failed(error, call, self._clock)
+            outcome.failure = failed(error, call, self._clock, opened.until)
         except BaseException:  # a cancel, or a fault of our own: neither says anything about the engine
             outcome.left = True
             attempt.ended = self._clock()
@@ -149,7 +152,8 @@ class Attempter:
     async def _open(self, call: Call, opened: Opened, outcome: Outcome) -> None:
         attempt, timeouts = opened.attempt, self.timeouts
         candidate = attempt.candidate
-        budget = call.deadline - attempt.started
+        opened.until = until = call.deadline if candidate.rung >= call.rungs else self._share(call, attempt)
+        budget = until - attempt.started
         if budget <= 0:
             outcome.failure = Failure.DEADLINE
             return
@@ -163,7 +167,7 @@ class Attempter:
         )
         attempt.first_byte = self._clock()
         if not answer.ended:
-            bound(answer, call, self._clock)
+            bound(answer, until, self._clock)
         status = outcome.status = opened.status = answer.status
         opened.headers, opened.fields = answer.headers, answer.fields
         content_type = outcome.content_type = answer.fields.get(b"content-type", b"").decode("latin-1").lower()
@@ -177,12 +181,19 @@ class Attempter:
                 if piece:
                     opened.pieces.append(piece)
             else:
-                await self._gather(call, opened, outcome, answer)
+                await self._gather(opened, outcome, answer)
         elif _encoded(answer.fields):  # nobody can look into it (B95): its first bytes are the commit
             opened.pieces.append(await answer.read())
             opened.whole = not opened.pieces[0]
         else:
             await self._preamble(call, opened, outcome, answer)
+        if until < call.deadline:  # whatever follows is after the commit
+            answer.stall = min(timeouts.stall, max(0.0, call.deadline - self._clock()))
+
+    def _share(self, call: Call, attempt: Attempt) -> float:
+        """Until when the rung at hand may keep the request from those after it."""
+        after = min(call.rungs - attempt.candidate.rung, call.tries - 1 - len(call.attempts))
+        return attempt.started + share(call.deadline - attempt.started, self.timeouts.reserve, max(0, after))
 
     def forget(self) -> None:
         """Backends may have changed: make the beginnings of heads anew."""
@@ -216,7 +227,7 @@ class Attempter:
             watch.feed(piece)
             if size > PREAMBLE_HOLD or self._clock() >= patience:
                 break
-            bound(answer, call, self._clock)
+            bound(answer, opened.until, self._clock)
         outcome.finished = watch.finished and watch.content
         if watch.error is not None:
             outcome.excerpt = watch.error[:EXCERPT]
@@ -226,7 +237,7 @@ class Attempter:
         elif opened.whole and not watch.events:
             outcome.excerpt = b"".join(opened.pieces)[:EXCERPT]
 
-    async def _gather(self, call: Call, opened: Opened, outcome: Outcome, answer: Answer) -> None:
+    async def _gather(self, opened: Opened, outcome: Outcome, answer: Answer) -> None:
         """Read a plain body whole, or stop after `PLAIN_HOLD` and let the rest be streamed."""
         size = 0
         pieces = opened.pieces
@@ -237,7 +248,7 @@ class Attempter:
                 break
             pieces.append(piece)
             size += len(piece)
-            bound(answer, call, self._clock)
+            bound(answer, opened.until, self._clock)
         outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
 
 
@@ -245,18 +256,20 @@ async def _nobody_listens(_call: Call, _attempt: Attempt) -> None:
     """For attempts outside of the way of a request."""
 
 
-def bound(answer: Answer, call: Call, clock: Callable[[], float]) -> None:
-    """Let the next wait for a piece end with the request's own time; raises WireError when that is over."""
-    left = call.deadline - clock()
+def bound(answer: Answer, until: float, clock: Callable[[], float]) -> None:
+    """Let the next wait for a piece end at `until`; raises WireError when that is over."""
+    left = until - clock()
     if left < answer.stall and not answer.ended:
         if left <= 0:
             raise WireError(Failure.DEADLINE, sent=True)
         answer.stall = left
 
 
-def failed(error: WireError, call: Call, clock: Callable[[], float]) -> Failure:
-    """How an exchange failed: a wait that our own time ended is DEADLINE, whatever the wire calls it."""
-    return Failure.DEADLINE if error.failure in WAITS and clock() > call.deadline - NEARLY else error.failure
+def failed(error: WireError, call: Call, clock: Callable[[], float], until: float) -> Failure:
+    """How an exchange failed: a wait that our own time ended is DEADLINE or SHARE, whatever the wire calls it."""
+    if error.failure in WAITS and clock() > until - NEARLY:
+        return Failure.DEADLINE if until >= call.deadline else Failure.SHARE
+    return error.failure
 
 
 def _seconds(retry_after: bytes) -> float | None:

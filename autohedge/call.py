@@ -39,6 +39,8 @@ class Call:
     named: str | None = None  # the model that the body names
     asked: str = ""  # the model that was asked for, by path, by body, or the only one there is
     attempts: list[Attempt] = field(default_factory=list)
+    rungs: int = 0  # of its fallback chain; where there are none, nothing is kept back for them
+    tries: int = 0  # attempts that it may make, if it has rungs
     poured: bool = False  # the committed answer was sent to its end
 
 

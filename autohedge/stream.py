@@ -57,9 +57,9 @@ async def _flow(
             if watch is not None:
                 watch.feed(piece)
             await _send(out, piece, rewriter)
-            bound(answer, call, clock)
+            bound(answer, call.deadline, clock)
     except WireError as error:
-        return failed(error, call, clock)
+        return failed(error, call, clock, call.deadline)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -63,18 +64,68 @@ def test_bound_and_failed() -> None:
     answer = Played(b"x")
     answer.stall = 20.0
     real = cast("Answer", answer)
-    bound(real, call(total=100), lambda: 50.0)
+    bound(real, 100.0, lambda: 50.0)
     assert answer.stall == 20.0
-    bound(real, call(total=100), lambda: 97.0)
+    bound(real, 100.0, lambda: 97.0)
     assert answer.stall == 3.0
     with pytest.raises(WireError) as raised:
-        bound(real, call(total=100), lambda: 100.0)
+        bound(real, 100.0, lambda: 100.0)
     assert raised.value.failure is Failure.DEADLINE
-    bound(cast("Answer", Played()), call(total=100), lambda: 200.0)
-    late = WireError(Failure.STALLED, sent=True)
-    assert failed(late, call(total=100), lambda: 100 - NEARLY / 2) is Failure.DEADLINE
-    assert failed(late, call(total=100), lambda: 90.0) is Failure.STALLED
-    assert failed(WireError(Failure.CUT, sent=True), call(total=100), lambda: 200.0) is Failure.CUT
+    bound(cast("Answer", Played()), 100.0, lambda: 200.0)
+    late, asked = WireError(Failure.STALLED, sent=True), call(total=100)
+    assert failed(late, asked, lambda: 100 - NEARLY / 2, 100.0) is Failure.DEADLINE
+    assert failed(late, asked, lambda: 90.0, 100.0) is Failure.STALLED
+    assert failed(late, asked, lambda: 90.0, 90.0) is Failure.SHARE
+    assert failed(WireError(Failure.CUT, sent=True), asked, lambda: 200.0, 100.0) is Failure.CUT
+
+
+# --- its share of the time (design 5) -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rung", "tries", "made", "ends"),
+    [(0, 9, 0, 30.0), (1, 9, 1, 45.0), (2, 9, 2, 60.0), (0, 2, 0, 45.0), (0, 3, 2, 60.0)],
+    ids=["two to come", "one to come", "the last rung", "one more try", "the last try"],
+)
+def test_an_attempt_leaves_a_reserve_for_the_rungs_after_it(rung: int, tries: int, made: int, ends: float) -> None:
+    """A silent Ollama may not use up the time of those behind it; nothing is kept back for a rung that cannot come."""
+
+    async def main() -> tuple[Opened, float]:
+        where = replace(candidate(Kind.OLLAMA), rung=rung)
+        asked = call(total=60.0, rungs=2, tries=tries, attempts=[Attempt(where, 0.0)] * made)
+        opened = await Desk(500.0, reserve=15.0).tried(where, asked)
+        return opened, asyncio.get_running_loop().time()
+
+    opened, took = run(main())
+    outcome, judgement = opened.attempt.outcome, opened.attempt.judgement
+    assert took == ends
+    assert outcome is not None
+    assert outcome.failure is (Failure.DEADLINE if ends == 60.0 else Failure.SHARE)
+    assert judgement is not None
+    assert judgement.verdict is Verdict.ABANDONED
+
+
+@pytest.mark.parametrize("answer", [Played(b"{", 60.0), Played(ROLE, 60.0, headers=SSE)], ids=["body", "stream"])
+def test_the_share_ends_every_wait_before_the_commit(answer: Played) -> None:
+    async def main() -> float:
+        opened = await Desk(answer, stall=500.0).tried(candidate(), call(total=30.0, rungs=1, tries=3))
+        assert opened.attempt.outcome is not None
+        assert opened.attempt.outcome.failure is Failure.SHARE
+        return asyncio.get_running_loop().time()
+
+    assert run(main()) == 15.0
+
+
+def test_after_the_commit_all_the_time_is_the_winner_s() -> None:
+    """An answer that began within its share may take as long as the request has."""
+
+    async def main() -> float:
+        answer = Played(10.0, EVENT, 10.0, headers=SSE)
+        opened = await Desk(answer).tried(candidate(), call(total=30.0, rungs=1, tries=3))
+        assert opened.won
+        return answer.stall
+
+    assert run(main()) == 20.0
 
 
 # --- how far an answer is read ------------------------------------------------------------------------------------------

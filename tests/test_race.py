@@ -148,6 +148,13 @@ def test_no_seat_in_time_ends_the_race() -> None:
     assert script.waits == 1
 
 
+def test_a_share_of_the_time_used_up_is_not_the_end() -> None:
+    """The rest is for the next one; a try that cost an engine work takes its token."""
+    used_up = (Verdict.ABANDONED, Failure.SHARE)
+    assert raced(Script(used_up, GOOD))[-1].won
+    assert not raced(Script(used_up, GOOD), budget=0)[-1].won
+
+
 def test_no_time_left_is_the_end() -> None:
     script = Script((Verdict.ABANDONED, Failure.DEADLINE), GOOD)
     raced(script)

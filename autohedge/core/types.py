@@ -312,6 +312,7 @@ class Failure(StrEnum):
     MALFORMED = "not valid HTTP"
     TOO_BIG = "head too big"
     DEADLINE = "time for the whole request used up"
+    SHARE = "its share of the request's time used up; the rest is for the rungs after it"
 
 
 @dataclass(slots=True)

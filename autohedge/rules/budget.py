@@ -11,7 +11,6 @@ Times are seconds of one monotonic clock. It must not know: attempts, candidates
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp
 
 SETTLE = 0.5  # seconds: requests are only counted in between, the balance is wanted by retries alone
@@ -59,22 +58,6 @@ class RetryBudget:
             self._balance = rest + (self._balance - rest) * exp(-passed / self._fade)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBudget:
-    """The time of one whole request. `reserve` is kept for each rung that could still come."""
-
-    deadline: float
-    reserve: float = 15.0
-
-    def left(self, now: float) -> float:
-        return max(0.0, self.deadline - now)
-
-    def share(self, now: float, rungs_after: int) -> float:
-        """What the rung at hand may use, in seconds."""
-        left = self.left(now)
-        return max(left - self.reserve * rungs_after, left / (rungs_after + 1))
-
-    def nap(self, now: float, retry_after: float, rungs_after: int = 0) -> float | None:
-        """How long to wait for a Retry-After here, in seconds; None when it would eat what an attempt needs."""
-        wait = max(0.0, retry_after)
-        return wait if wait < self.share(now, rungs_after) else None
+def share(left: float, reserve: float, rungs_after: int) -> float:
+    """What the rung at hand may use of the `left` seconds, when so many rungs could still come after it."""
+    return max(left - reserve * rungs_after, left / (rungs_after + 1))

@@ -48,6 +48,7 @@ _FAILURES: Mapping[Failure, Judgement] = {
         (Failure.MALFORMED, Verdict.SICK, 502),
         (Failure.TOO_BIG, Verdict.SICK, 502),
         (Failure.DEADLINE, Verdict.ABANDONED, 504),  # our own clock says nothing about the engine (B37)
+        (Failure.SHARE, Verdict.ABANDONED, 504),
     )
 }
 # Reset before any answer: like a refusal, two in a row take a replica out (design 5). Inside a body it is one bad answer.

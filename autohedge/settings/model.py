@@ -88,6 +88,10 @@ class Timeouts(Section):
     total: PositiveDuration = Field(
         default=Duration.of("300s"), description="For the whole request, every attempt included."
     )
+    reserve: Duration = Field(
+        default=Duration.of("15s"),
+        description="Kept back from each attempt for every rung of the fallback chain that could still come.",
+    )
     hold: Duration = Field(
         default=Duration.of("30s"),
         description="How long the start of a stream is held back for its first content; 0 holds nothing.",

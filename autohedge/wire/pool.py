@@ -49,7 +49,8 @@ class Pool:
     ) -> Answer:
         """Send a request and wait for the final head of its answer.
 
-        `first_byte` and `stall` are seconds: from the written request to the complete head, and between two pieces.
+        `first_byte` and `stall` are seconds: until the complete head, and between two pieces. The time that it takes to connect,
+        itself bounded, is part of the first.
         The caller owns the answer and releases it. Raises WireError.
         """
         bodiless = method == b"HEAD"
@@ -62,7 +63,10 @@ class Pool:
                 if answer.heard or error.failure not in {Failure.SILENT, Failure.RESET}:
                     raise
                 first_byte = connection.left
-        connection = await self._connect()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        connection = await self._connect(min(self._options.connect, first_byte))
+        first_byte -= loop.time() - began
         return await connection.send(head, body, bodiless=bodiless, stall=stall).begin(first_byte)
 
     def close(self) -> None:
@@ -95,11 +99,11 @@ class Pool:
             connection.close()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, patience: float) -> Connection:
         loop = asyncio.get_running_loop()
         connection = Connection(self, self._options, loop)
         try:
-            async with asyncio.timeout(self._options.connect):
+            async with asyncio.timeout(patience):
                 await loop.create_connection(lambda: connection, self._address.host, self._address.port, ssl=self._ssl)
         except BaseException as error:
             connection.close()  # at once; the loop's own close would wait for the farewell of a TLS peer

@@ -261,3 +261,19 @@ def test_an_ollama_and_a_vllm_serve_one_model() -> None:
             assert (await edge.chat()).headers["x-sample-engine"].startswith("sglang")
 
     run(main())
+
+
+@pytest.mark.parametrize("fault", ["hang", "stall-after"])
+def test_a_silent_first_choice_leaves_time_for_the_rungs_after_it(fault: str) -> None:
+    """Design 5: its wait ends before the request's time does, and the rung answers; that speaks against nobody."""
+    config = SERVER + "timeouts: {total: 1s, reserve: 700ms}\n" + 'upstream_registry: {first: {host: "${ONE}"}}\n'
+    config += 'fallback_chain: [{provider: openai-compatible, name: cloud, endpoint: "${TWO}", model: m}]\n'
+
+    async def main() -> None:
+        async with pair(fault, config=config) as edge:
+            heard = await edge.chat()
+            assert (heard.status, heard.backend, heard.headers["x-autohedge-rung"]) == (200, "cloud", "1")
+            assert 0.25 < heard.last < 0.9
+            assert edge.verdicts() == ["abandoned", "answer"]
+
+    run(main())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autohedge.rules.budget import RetryBudget, TimeBudget
+from autohedge.rules.budget import RetryBudget, share
 
 
 def test_an_outage_gets_twenty_percent_and_one_per_second() -> None:
@@ -59,27 +59,16 @@ def test_the_balance_is_never_negative(steps: list[tuple[float, bool]]) -> None:
         assert budget.left(now) >= 0.0
 
 
-def test_a_rung_leaves_a_reserve_for_those_after_it() -> None:
+@pytest.mark.parametrize(
+    ("left", "after", "seconds"),
+    [(300.0, 0, 300.0), (300.0, 2, 270.0), (30.0, 2, 10.0), (0.0, 2, 0.0)],
+    ids=["the last one", "reserves", "too late for reserves: equal parts", "nothing left"],
+)
+def test_a_rung_leaves_a_reserve_for_those_after_it(left: float, after: int, seconds: float) -> None:
     """Design 5: 300 s, two rungs to come, 15 s each."""
-    budget = TimeBudget(deadline=300.0, reserve=15.0)
-    assert budget.share(0.0, 2) == 270.0
-    assert budget.share(0.0, 0) == 300.0
-    assert budget.share(270.0, 2) == 10.0  # too late for reserves: equal parts
-    assert budget.share(301.0, 2) == 0.0
-    assert budget.left(301.0) == 0.0
+    assert share(left, 15.0, after) == seconds
 
 
 @given(st.floats(0, 400), st.integers(0, 6))
-def test_a_share_is_never_more_than_what_is_left(now: float, after: int) -> None:
-    budget = TimeBudget(deadline=300.0)
-    assert 0.0 <= budget.share(now, after) <= budget.left(now)
-
-
-def test_retry_after_is_honoured_but_never_slept_past_the_budget() -> None:
-    """Design 5: a short wait is taken, a long one means the next rung."""
-    budget = TimeBudget(deadline=30.0, reserve=10.0)
-    assert budget.nap(0.0, 1.0) == 1.0
-    assert budget.nap(0.0, 19.0, rungs_after=1) == 19.0
-    assert budget.nap(0.0, 21.0, rungs_after=1) is None
-    assert budget.nap(29.5, 1.0) is None
-    assert budget.nap(0.0, -1.0) == 0.0
+def test_a_share_is_never_more_than_what_is_left(left: float, after: int) -> None:
+    assert 0.0 <= share(left, 15.0, after) <= left

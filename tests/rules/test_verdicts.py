@@ -115,6 +115,7 @@ FAILURES = {
     Failure.CUT: (V.SICK, 502),  # B94
     Failure.MALFORMED: (V.SICK, 502),
     Failure.TOO_BIG: (V.SICK, 502),
+    Failure.SHARE: (V.ABANDONED, 504),
     Failure.DEADLINE: (V.ABANDONED, 504),  # B37: our own clock, or the caller's
 }
 

@@ -73,8 +73,11 @@ def test_an_address_that_leads_nowhere(loop: str, host: str) -> None:
     run(loop, main())
 
 
-def test_a_connect_that_hangs_is_bounded(loop: str) -> None:
-    """A listener with a full backlog drops the SYN, as a dead host does."""
+@pytest.mark.parametrize(
+    ("connect", "first_byte"), [(0.2, 5.0), (5.0, 0.2)], ids=["its own time", "the request's time"]
+)
+def test_a_connect_that_hangs_is_bounded(loop: str, connect: float, first_byte: float) -> None:
+    """A listener with a full backlog drops the SYN, as a dead host does. What is left of the request ends the wait as well."""
 
     async def main() -> None:
         with socket.socket() as listener:
@@ -86,9 +89,10 @@ def test_a_connect_that_hangs_is_bounded(loop: str) -> None:
                 for filler in fillers:
                     filler.setblocking(False)
                     filler.connect_ex(("127.0.0.1", port))
-                pool = Pool(Address("127.0.0.1", port), Options(connect=0.2))
+                pool = Pool(Address("127.0.0.1", port), Options(connect=connect))
                 with pytest.raises(WireError) as caught:
-                    await ask(pool)
+                    async with asyncio.timeout(2):
+                        await ask(pool, first_byte=first_byte)
                 assert (caught.value.failure, caught.value.sent) == (Failure.CONNECT_TIMEOUT, False)
             finally:
                 for filler in fillers:
