@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from autohedge.call import Call
 from autohedge.core.ask import Ask
-from autohedge.core.problems import BadRequest, Detail, NotFound
+from autohedge.core.problems import BadRequest, Detail, NotFound, Problem, Unavailable
 from autohedge.core.types import NOTHING, Candidate, Route, Snapshot
 from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
@@ -24,6 +24,7 @@ from autohedge.rules.chain import Rung
 from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusal
 from autohedge.tools import Tools
 
+UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
 NO_FALLBACK = b"x-autohedge-no-fallback"
 COUNTABLE = (
     2 << 20
@@ -46,7 +47,8 @@ class Checked:
 def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
     """The route of the model that was asked for: by path, by body, or the only model that there is.
 
-    Raises BadRequest when none is named and there are several, NotFound for a name that nobody serves.
+    Raises BadRequest when none is named and there are several, NotFound for a name that nobody serves, and Unavailable for one
+    that a backend may serve which could not be asked for its models yet.
     """
     call.named = ask.model
     name = call.model or ask.model
@@ -65,17 +67,38 @@ def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
     if route is None and name in tools.chains.own:
         return Route(name, (), frozenset())
     if route is None:
-        raise _unknown_model(name, snapshot)
+        raise _unknown_model(name, snapshot, tools)
     return route
 
 
-def _unknown_model(name: str, snapshot: Snapshot) -> NotFound:
+def _unknown_model(name: str, snapshot: Snapshot, tools: Tools) -> Problem:
     close = nearest(name, snapshot.routes)
     served = ", ".join(sorted(snapshot.routes)[:5]) or "none yet"
     hint = f"did you mean {', '.join(close)}?" if close else f"models served here: {served}"
+    untold = ", ".join(_untold(snapshot, tools))
+    if untold:
+        message = (
+            f"model: {name[:200]!r} is not served by those who have told their models ({hint}); still to come: {untold}"
+        )
+        return Unavailable(message, param="model", retry_after=UNTOLD)
     message = f"model: {name[:200]!r} is not served here; {hint}"
     detail = Detail("model", "model_not_found", message, name[:80])
     return NotFound(message, code="model_not_found", param="model", details=[detail])
+
+
+def _untold(snapshot: Snapshot, tools: Tools) -> list[str]:
+    """Backends of which nobody knows what they serve: declared nowhere, never heard, and not for want of a key."""
+    names = set()
+    for replica in snapshot.replicas.values():
+        spec = snapshot.backends[replica.backend]
+        if (
+            replica.id not in snapshot.lessons
+            and spec.listed
+            and not spec.models
+            and tools.learner.may_tell(replica.id)
+        ):
+            names.add(spec.name)
+    return sorted(names)
 
 
 class Checker:

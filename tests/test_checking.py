@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autohedge.checking import Checked, Checker, route_of
-from autohedge.core.problems import BadRequest, NotFound
+from autohedge.core.problems import BadRequest, NotFound, Unavailable
 from tests.support.desk import Desk, call, reading, run
 from tests.support.world import backend, lesson, model
 
@@ -107,6 +107,28 @@ def test_unknown_models_name_the_nearest() -> None:
     desk.add("c", backend("x", "x:2"), lesson(model("qwen2-7b")))
     with pytest.raises(NotFound, match="did you mean qwen2-7b"):
         checked(desk, body(model="qwen2-7B"))
+
+
+def test_a_model_that_somebody_may_serve_is_no_404() -> None:
+    """R40: its backend was never heard and nobody declared its models: the caller should come again."""
+    desk = two_sizes()
+    desk.add("c", backend("late", "late:1"))
+    with pytest.raises(Unavailable, match=r"still to come: late$") as raised:
+        checked(desk, body(model="n"))
+    assert (raised.value.code, raised.value.retry_after) == ("no_backend", 2.0)
+
+
+@pytest.mark.parametrize("how", ["declared", "heard", "closed"])
+def test_a_model_that_nobody_will_serve_stays_a_404(how: str) -> None:
+    """Whose models are declared serves no others; who told them, neither; who wants a key that we have not will never tell."""
+    desk = two_sizes()
+    desk.add("c", backend("late", "late:1", models=("x",) if how == "declared" else ()))
+    if how == "heard":
+        desk.tools.registry.learn("late@late:1", lesson(model("x")), desk.now)
+    if how == "closed":
+        desk.counter.closed.add("late@late:1")
+    with pytest.raises(NotFound):
+        checked(desk, body(model="n"))
 
 
 def test_no_model_named_is_the_only_one_or_a_400() -> None:

@@ -94,6 +94,11 @@ class Learner:
         """Why each replica that gave no answer at its last turn gave none, by replica id."""
         return {name: turn.reason for name, turn in self._turns.items() if turn.reason}
 
+    def may_tell(self, replica_id: str) -> bool:
+        """Whether one that told nothing yet may still do so. One that wants a key which only clients have will not."""
+        turn = self._turns.get(replica_id)
+        return turn is None or not turn.reason.startswith(("401:", "403:"))
+
     def wake(self) -> None:
         """The registry may have new replicas; they are asked at once."""
         self._woken.set()

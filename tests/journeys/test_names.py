@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -207,5 +208,31 @@ def test_every_door_leads_to_its_path(door: str) -> None:
             assert edge.one.received[f"/v1/{door}"] == 1
             assert edge.one.last_request is not None
             assert edge.one.last_request.body == body
+
+    run(main())
+
+
+@pytest.mark.parametrize("models", ["", ", models: [m]"], ids=["undeclared", "declared"])
+def test_a_model_of_a_backend_that_was_never_heard_is_no_404(models: str) -> None:
+    """R40: nobody listens there yet, so any name may be its model, and a declared one surely is; then the engine comes up."""
+
+    async def main() -> None:
+        engine = vllm()
+        url = await engine.start()
+        await engine.stop()
+        config = SERVER + TIMES + f'upstream_registry: {{late: {{host: "{url}"{models}}}}}\n'
+        async with house(config) as edge:
+            heard = await edge.chat()
+            assert heard.status == (502 if models else 503)
+            assert heard.headers["retry-after"]
+            assert "late" in heard.error["message"]
+            await engine.start()
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if (await edge.chat()).status == 200:
+                    break
+            assert (await edge.chat()).status == 200
+            assert (await edge.chat(model="other")).status == 404
+        await engine.stop()
 
     run(main())

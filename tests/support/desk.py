@@ -57,10 +57,14 @@ class Counter:
         self.tokens = tokens
         self.asked: list[str] = []
         self.poked: list[str] = []
+        self.closed: set[str] = set()
 
     async def count(self, candidate: Candidate, ask: Ask) -> Counted:
         self.asked.append(candidate.backend.name)
         return Counted(self.tokens.get(candidate.backend.name))
+
+    def may_tell(self, replica_id: str) -> bool:
+        return replica_id not in self.closed
 
     def poke(self, replica_id: str) -> None:
         self.poked.append(replica_id)

@@ -269,6 +269,20 @@ def test_a_silent_replica_is_asked_less_and_less_until_it_answers() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("reply", "may"), [(SILENCE, True), (Reply(401), False), (Reply(403), False)])
+def test_one_that_wants_another_key_will_not_tell(reply: Reply, may: bool) -> None:
+    """R40: a dead one may still serve what somebody asks for; one whose key only clients have never says."""
+
+    async def main() -> None:
+        world = World.of(seen(backend("a", "t1", kind=Kind.OPENAI)), t1=lambda _path: reply)
+        world.learner = Learner(world.registry, world.engines, lambda: 1000.0)
+        assert world.learner.may_tell("a@t1:8000")
+        await world.spend(1)
+        assert world.learner.may_tell("a@t1:8000") is may
+
+    run(main())
+
+
 def test_a_replica_that_went_silent_is_recognised_anew() -> None:
     """Another engine may listen at the address when it comes back; until then the old lesson stands."""
 
