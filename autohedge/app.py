@@ -29,12 +29,13 @@ from starlette.middleware.cors import CORSMiddleware
 from autohedge import __version__
 from autohedge.attempt import Attempter
 from autohedge.core.types import Candidate, Kind, Sweep
-from autohedge.discovery import ORDER, Discovery, Told
+from autohedge.discovery import ORDER, WORKERS, Discovery, Told
 from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog
 from autohedge.doors.admin import AdminWorld, admin_routes
 from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
+from autohedge.doors.workers import workers_routes
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
 from autohedge.listening import BACKLOG, Server, listen, tell_ready
@@ -57,6 +58,7 @@ from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.settings.model import Settings
 from autohedge.sharing import Sharing
+from autohedge.sources.workers import WorkersSource
 from autohedge.speaking import Speaker
 from autohedge.state.opening import open_store
 from autohedge.state.resilient import Shared
@@ -70,7 +72,7 @@ from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
 from autohedge.wire.server import EdgeProtocol
-from autohedge.workers import WORKER, run_workers
+from autohedge.workers import BOOT, WORKER, run_workers
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
@@ -91,7 +93,7 @@ def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = N
     server = loaded.settings.server
     if server.workers > 1 and WORKER not in env:
         try:
-            return run_workers(server.workers, server.bind, config, env, server.grace)
+            return run_workers(server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.grace)
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", server.listen, error.strerror)
             return 1
@@ -193,7 +195,9 @@ class House:
         self.shared.on_lost(self.speaker.state)
         self.retirements = Retirements(self.shared, time.time, self.speaker.retirement)
         self.room = WaitingRoom(settings.queue.size)
-        self.discovery = Discovery(settings, self.env, read_file, Told(self._swept, self._source_gone))
+        self.workers = WorkersSource(self.shared, self.env.get(BOOT) or self._prefix, time.time, WORKERS)
+        told = Told(self._swept, self._source_gone)
+        self.discovery = Discovery(settings, self.env, read_file, told, self.workers)
         self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
         self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
         if WORKER in self.env:
@@ -230,6 +234,7 @@ class House:
         self.edge.keeper = self._keeper(settings)
         world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})
         management.include_router(admin_routes(self.tools, world))
+        management.include_router(workers_routes(self.tools, self.workers))
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(kind for route in self.registry.snapshot.routes.values() for kind in route.kinds)

@@ -22,9 +22,10 @@ from autohedge.sources.dns import Asking, DnsSource
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
+from autohedge.sources.workers import WorkersSource
 
-STATIC, FILE = "static", "file"
-ORDER = (STATIC, FILE)  # the first that reports an endpoint has the first word about it
+STATIC, FILE, WORKERS = "static", "file", "workers"
+ORDER = (STATIC, FILE, WORKERS)  # the first that reports an endpoint has the first word about it
 STEADY = 60.0  # seconds between looks at what tells its changes by itself
 
 ReadFile = Callable[[str], str]
@@ -38,12 +39,19 @@ class Told(NamedTuple):
 
 
 class Discovery:
-    """The sources of `settings`; `run` looks at them all until cancelled, and tells of every sweep."""
+    """The sources of `settings`; `run` looks at them all until cancelled, and tells of every sweep. `workers` is made by
+    whoever registers at it.
+    """
 
-    def __init__(self, settings: Settings, env: Mapping[str, str], read_file: ReadFile, told: Told) -> None:
+    def __init__(
+        self, settings: Settings, env: Mapping[str, str], read_file: ReadFile, told: Told, workers: WorkersSource
+    ) -> None:
         self._told = told
         self._static = StaticSource(declared(settings), STATIC)
-        self._watched: list[tuple[Source, float]] = [(self._static, STEADY)]
+        self._workers = workers
+        workers.swept = told.swept
+        workers.reload(settings.workers.static, persist=settings.workers.persist)
+        self._watched: list[tuple[Source, float]] = [(self._static, STEADY), (workers, STEADY)]
         file = settings.sources.file
         if file.path:
             parse = partial(parse_endpoints, file=file.path, env=env, read_file=read_file)
@@ -68,6 +76,7 @@ class Discovery:
     def reload(self, settings: Settings) -> None:
         """Take over the backends of a new configuration; the section `sources` takes a restart to change."""
         self._static.reload(declared(settings))
+        self._workers.reload(settings.workers.static, persist=settings.workers.persist)
         self._behind_names = settings.backends(resolve=True)
         self._reloaded.set()
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from autohedge.listening import bound
 
 LOGGER = logging.getLogger("autohedge.workers")
+BOOT = "_AUTOHEDGE_BOOT"  # the same for all workers of one start
 WORKER = "_AUTOHEDGE_WORKER"  # set in a worker's environment: it does not start workers of its own
 AGAIN = 1.0  # seconds before a dead worker is replaced
 LOOK = 0.2

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autohedge.core.types import Address, Seen, Sweep
-from autohedge.discovery import FILE, STATIC, Discovery, Told
+from autohedge.discovery import FILE, STATIC, WORKERS, Discovery, Told
 from autohedge.settings.load import load_text
 from autohedge.settings.model import Settings
+from autohedge.sources.workers import WorkersSource
+from tests.sources.test_workers import Store
 from tests.support.house import eventually
 
 NAMED = "upstream_registry: {n: {host: 'localhost:8081', resolve: true}}\n"
@@ -39,7 +41,8 @@ def looked(*texts: str, until: Callable[[Ears], bool]) -> Ears:
         return load_text(text, "c.yaml", {}, nothing).settings
 
     async def main() -> None:
-        discovery = Discovery(settings(texts[0]), {}, nothing, Told(ears.take, ears.gone.append))
+        workers = WorkersSource(Store(), "boot", lambda: 0.0)
+        discovery = Discovery(settings(texts[0]), {}, nothing, Told(ears.take, ears.gone.append), workers)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(discovery.run())
             await eventually(lambda: bool(ears.swept))
@@ -58,14 +61,29 @@ def names(sweep: Sweep | None) -> list[str]:
 
 
 def test_the_registry_of_the_configuration_is_a_source_of_its_own() -> None:
-    ears = looked(CONFIG, until=lambda ears: bool(ears.swept))
-    assert {name: names(sweep) for name, sweep in ears.swept.items()} == {STATIC: ["a"]}
+    ears = looked(CONFIG, until=lambda ears: len(ears.swept) == 2)
+    assert {name: names(sweep) for name, sweep in ears.swept.items()} == {STATIC: ["a"], WORKERS: []}
 
 
 def test_a_file_is_looked_at_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "endpoints.yaml"
     path.write_text("models: {m: ['http://10.0.0.2:8000']}\n")
-    looked(f"{CONFIG}sources: {{file: {{path: '{path}'}}}}\n", until=lambda ears: set(ears.swept) == {STATIC, FILE})
+    looked(
+        f"{CONFIG}sources: {{file: {{path: '{path}'}}}}\n",
+        until=lambda ears: set(ears.swept) == {STATIC, FILE, WORKERS},
+    )
+
+
+def test_workers_of_the_configuration_are_a_source_too() -> None:
+    """eidex's list; a reload takes over another one."""
+    one, two = ("workers: [{url: 'http://w1:1'}]\n", "workers: [{url: 'http://w2:1', model_id: dex}]\n")
+    ears = looked(one, until=lambda ears: len(names(ears.swept.get(WORKERS))) == 1)
+    ears = looked(one, two, until=lambda ears: "dex" in models(ears.swept.get(WORKERS)))
+    assert ears.gone == []
+
+
+def models(sweep: Sweep | None) -> list[str]:
+    return [name for backend in sweep.backends for name in backend.models] if isinstance(sweep, Seen) else []
 
 
 def test_a_reload_changes_what_the_configuration_declares() -> None:
@@ -74,7 +92,7 @@ def test_a_reload_changes_what_the_configuration_declares() -> None:
 
 def test_a_backend_behind_a_name_has_a_source_of_its_own() -> None:
     """R3, R11: its addresses are what the resolver tells; the other source does not report it as well."""
-    ears = looked(NAMED, until=lambda ears: len(ears.swept) == 2)
+    ears = looked(NAMED, until=lambda ears: "dns:n" in ears.swept and STATIC in ears.swept)
     assert names(ears.swept[STATIC]) == []
     sweep = ears.swept["dns:n"]
     assert isinstance(sweep, Seen)

@@ -6,6 +6,7 @@ Problem
 ├── Forbidden         403
 ├── NotFound          404  unknown path or model
 ├── MethodNotAllowed  405  known path, other method; carries Allow
+├── Conflict          409  what is there already says something else
 ├── Gone              410  the model is retired and has nowhere to go
 ├── TooLarge          413  body over server.max_body_bytes
 ├── Unsupported       415  media type or content encoding that nobody here reads
@@ -48,6 +49,11 @@ CODES = {
     "starting": "the startup gate has not opened yet",
     "deadline_exceeded": "the time for the whole request is used up",
     "internal_error": "a fault of AutoHedge itself",
+    "BAD_REQUEST": "eidex's workers API: the body or the URL is wrong, or the body is too large",
+    "WORKER_NOT_FOUND": "eidex's workers API: no worker has this id",
+    "WORKER_ALREADY_EXISTS": "eidex's workers API: the URL is registered with other fields",
+    "NOT_FOUND": "no such path, in eidex's words (its paths and its mode)",
+    "METHOD_NOT_ALLOWED": "the path exists with other methods, in eidex's words (its paths and its mode)",
 }
 
 
@@ -140,6 +146,12 @@ class MethodNotAllowed(Problem):
     status = 405
     type = "invalid_request_error"
     default_code = "method_not_allowed"
+
+
+class Conflict(Problem):
+    status = 409
+    type = "invalid_request_error"
+    default_code = "WORKER_ALREADY_EXISTS"
 
 
 class Gone(Problem):

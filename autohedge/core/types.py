@@ -144,6 +144,9 @@ class BackendSpec:
     kind: Kind = Kind.AUTO
     addresses: tuple[Address, ...] = ()
     models: tuple[str, ...] = ()
+    exact: bool = (
+        False  # serves the declared models under these very names, and neither its own name nor what its engine lists
+    )
     takes_any: bool = False  # answers for whatever model is asked: eidex's worker without a model_id
     aliases: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     hints: Limits = UNKNOWN_LIMITS

@@ -38,6 +38,30 @@ def anthropic(problem: Problem, request_id: bytes) -> dict[str, Any]:
     return {"type": "error", "error": error, "request_id": request_id.decode("latin-1")}
 
 
+# As Go has them: Python's own table differs by version (413).
+STATUS_TEXTS = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    409: "Conflict",
+    410: "Gone",
+    413: "Request Entity Too Large",
+    415: "Unsupported Media Type",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+
+def smg(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    del request_id
+    return {"error": {"type": STATUS_TEXTS[problem.status], "code": problem.code, "message": problem.message}}
+
+
 Envelope = Callable[[Problem, bytes], dict[str, Any]]
 ENVELOPES: dict[Door, Envelope] = {Door.MESSAGES: anthropic}
 
@@ -47,6 +71,8 @@ def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -
     body = json.dumps(envelope(problem, request_id), ensure_ascii=False).encode("utf-8", "replace")
     headers: list[Header] = [JSON, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)]
     headers += problem.headers
+    if envelope is smg:
+        headers.append((b"x-smg-error-code", problem.code.encode()))
     if problem.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after))))
     return problem.status, headers, body

@@ -3,26 +3,31 @@
 `/health` satisfies two contracts at once: eidex's (status, healthy_workers, total_workers, reason) and ours (sources that
 are blind, what is degraded). 200 while at least one replica is usable, 503 otherwise. `/readiness` is the same answer, and
 503 as well while the process is draining. `/liveness` speaks of the process only.
+
+Refusals have OpenAI's envelope; those of the workers API have eidex's, and all of them in eidex's mode (`mode: eidex`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Router
 
 from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
-from autohedge.doors.envelope import rendered
+from autohedge.doors.envelope import openai, rendered, smg
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
 from autohedge.tools import Tools
 from autohedge.watchers.gate import Gate
 
 READ = ["GET", "HEAD"]
+WORKERS = "/workers"
+CODE = "autohedge.error_code"  # where the scope of a request holds the code of its refusal
 
 
 @dataclass(slots=True)
@@ -50,25 +55,56 @@ def status_app(tools: Tools, standing: Standing, scrape: Callable[[], bytes], ne
             raise NotFound("metrics are off (metrics.enabled)")
         return Response(scrape(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    _add_refusals(app, tools, new_id)
+    return app
+
+
+def _add_refusals(app: FastAPI, tools: Tools, new_id: Callable[[], bytes]) -> None:
+    """Every refusal in the envelope of its path, with its code noted for the access log."""
+
+    def speaks_eidex(request: Request) -> bool:
+        return tools.settings.mode == "eidex" or request.url.path.startswith(WORKERS)
+
     async def problem(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, Problem)
+        request.scope[CODE] = raised.code
         request_id = request.headers.get("x-request-id", "").encode("latin-1") or new_id()
-        status, headers, body = rendered(raised, request_id)
+        status, headers, body = rendered(raised, request_id, smg if speaks_eidex(request) else openai)
         return Response(body, status, headers={name.decode(): value.decode("latin-1") for name, value in headers})
 
     async def http_error(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
+        eidex = speaks_eidex(request)
         if raised.status_code == 405:
-            allow = (raised.headers or {}).get("Allow", "GET, HEAD")
-            allowed = ", ".join(sorted(part.strip() for part in allow.split(",")))
-            return await problem(
-                request, MethodNotAllowed(f"this path takes {allowed}", headers=[(b"allow", allowed.encode())])
-            )
+            allowed = ", ".join(_methods_of(app, request))
+            code = "METHOD_NOT_ALLOWED" if eidex else ""
+            refusal = MethodNotAllowed(f"this path takes {allowed}", code=code, headers=[(b"allow", allowed.encode())])
+            return await problem(request, refusal)
+        if eidex:
+            return await problem(request, NotFound("unknown endpoint", code="NOT_FOUND"))
         return await problem(request, NotFound(f"no such path: {request.url.path[:200]}"))
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(HTTPException, http_error)
-    return app
+
+
+def _methods_of(app: FastAPI, request: Request) -> list[str]:
+    """All methods that the path of a request takes: two routes may share it."""
+    methods: set[str] = set()
+    for route in _flat(app.router):
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)
+
+
+def _flat(router: Router) -> Iterator[BaseRoute]:
+    """All routes; FastAPI keeps those of an included router inside of it (older ones do not)."""
+    for route in router.routes:
+        inner = getattr(route, "original_router", None)
+        if inner is None:
+            yield route
+        else:
+            yield from _flat(inner)
 
 
 def _picture(tools: Tools) -> tuple[int, dict[str, Any]]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from autohedge.core.types import Attempt, Candidate, Judgement, Snapshot, Verdict
+from autohedge.core.types import Attempt, Candidate, Judgement, Replica, Snapshot, Verdict
 from autohedge.memory.entry import Entry, Opening, Rules, described, keeps_failing, pressed
 from autohedge.rules.breaker import DEFAULT, Breaker, Guard, Options
 from autohedge.rules.pool import hold
@@ -104,6 +104,13 @@ class Health:
             if self.look(candidate, now).tier <= Tier.UNKNOWN
         }
         return len(good)
+
+    def well(self, replica: Replica, places: Iterable[Candidate], now: float) -> bool:
+        """Whether a replica can serve one of these places at least; without any, whether nothing speaks against it."""
+        tiers = [self.look(place, now).tier for place in places]
+        if not tiers:
+            tiers = [entry.breaker.view(now).tier for entry in self._entries.get(replica.id, {}).values()]
+        return not tiers or min(tiers) <= Tier.UNKNOWN
 
     def entry(self, candidate: Candidate, now: float) -> Entry:
         """What is known of one pair; made when it is new."""

@@ -32,7 +32,7 @@ DEFAULT = BackendSpec("")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend as all sources together describe it. `names` are all names that they call it by, its own first."""
+    """A backend as all sources together describe it. `names` are all names that may stand for its model, its own first."""
 
     spec: BackendSpec
     names: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Merger:
         """Put a backend under its own name, into the one of that name, or under a new name."""
         same = self.backends.get(spec.name)
         if same is None:
-            self._put(Backend(spec, (spec.name,)))
+            self._put(Backend(spec, _named(spec)))
             return
         known = {endpoint(address) for address in same.spec.addresses}
         extra = tuple(address for address in spec.addresses if endpoint(address) not in known)
@@ -107,7 +107,7 @@ class _Merger:
         if not shares:
             name = self._free_name(f"{spec.name}~{self.source}")
             self._note(f"backend {spec.name}: another source has this name for other addresses; called {name} here")
-            self._put(Backend(replace(spec, name=name), (name,)))
+            self._put(Backend(replace(spec, name=name), () if spec.exact else (name,)))
             return
         if extra and (same.spec.external or spec.external):
             places = ", ".join(address.authority for address in extra)
@@ -117,7 +117,7 @@ class _Merger:
 
     def _join(self, name: str, later: BackendSpec) -> None:
         old = self.backends[name]
-        self._put(Backend(_joined(old.spec, later), _distinct((*old.names, later.name))))
+        self._put(Backend(_joined(old.spec, later), _distinct((*old.names, *_named(later)))))
 
     def _put(self, backend: Backend) -> None:
         self.backends[backend.spec.name] = backend
@@ -135,12 +135,19 @@ class _Merger:
         self.notes[self.source].append(text)
 
 
+def _named(spec: BackendSpec) -> tuple[str, ...]:
+    """The names under which a backend may be asked for as if it were a model."""
+    return () if spec.exact else (spec.name,)
+
+
 def _joined(first: BackendSpec, later: BackendSpec) -> BackendSpec:
     return replace(
         first,
         kind=later.kind if first.kind is Kind.AUTO else first.kind,
         addresses=_distinct((*first.addresses, *later.addresses), key=endpoint),
         models=_distinct((*first.models, *later.models)),
+        exact=first.exact and later.exact,
+        takes_any=first.takes_any or later.takes_any,
         aliases=_filled(first.aliases, later.aliases),
         hints=combined(first.hints, later.hints),
         key=later.key if first.key is None else first.key,

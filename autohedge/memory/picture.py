@@ -14,6 +14,8 @@ Rules
   (Ollama, Azure) and for external providers: there it would answer with a model that nobody asked for.
 - A declared model that the engine has not confirmed is a candidate with `known=False`, sent as declared. Azure lists no
   deployments, so there what is declared counts as known.
+- An exact backend (a worker of the System One door) serves the models it declares under these very names: nothing that its
+  engine lists beside them, nothing under its own name, and the name goes out as it came in.
 - An external backend that declares models serves only these: what else the account could buy is not offered.
 - Candidates are ordered by priority, the lower number first, then as the sources gave them.
 
@@ -70,7 +72,7 @@ def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught:
     seen = _Seen(replica, backend.spec, lesson or UNASKED, taught)
     spec, models = backend.spec, seen.lesson.models
     firm = {public: seen.named(target) for public, target in spec.aliases.items()}
-    if not (spec.external and spec.models):
+    if not (spec.exact or (spec.external and spec.models)):
         for model in models:
             for name in (model.id, *model.names):
                 if name and name not in firm:
@@ -130,6 +132,8 @@ class _Seen:
     def named(self, name: str) -> Candidate:
         """The candidate for a name that the source or the operator gives."""
         model = self._match(name)
+        if self.spec.exact:
+            return self._candidate(name, UNKNOWN_LIMITS if model is None else model.limits, known=True)
         if model is not None:
             return self.listed(model)
         return self._candidate(name, UNKNOWN_LIMITS, known=self._kind() is Kind.AZURE)

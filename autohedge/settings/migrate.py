@@ -3,6 +3,7 @@
 What it decides
 - the article's `redis_url` is `state.url`; both may stand there when they mean the same Redis;
 - eidex's `models` list is `static_models`; our own `models` is a mapping;
+- eidex's `workers` list is `workers.static`; our own `workers` is a section;
 - AIBrix's `models` list has its own file: the error says where to name it.
 
 Every value keeps the line and the path it was written at, so errors speak of the file as it is.
@@ -29,6 +30,9 @@ def migrated(root: Node) -> tuple[Node, list[ConfigError]]:
     keys = dict(root.value)
     _redis(keys, errors)
     _models(keys, errors)
+    workers = keys.get("workers")
+    if workers is not None and isinstance(workers.value, tuple):
+        keys["workers"] = put(replace(workers, value=None), ("static",), workers)
     return replace(root, value=keys), errors
 
 

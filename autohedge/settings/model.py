@@ -21,10 +21,21 @@ from autohedge.settings.durations import Duration
 from autohedge.settings.errors import dotted
 from autohedge.settings.health import Breaker, Health, Probe, Startup
 from autohedge.settings.people import Admin, Alerts, Auth
-from autohedge.settings.scalars import AtLeastOne, Flag, Level, Many, NotNegative, Number, PositiveDuration, told
+from autohedge.settings.scalars import (
+    AtLeastOne,
+    Flag,
+    Level,
+    Many,
+    NotNegative,
+    Number,
+    PositiveDuration,
+    one_of,
+    told,
+)
 from autohedge.settings.section import Section
 from autohedge.settings.sources import Sources
 from autohedge.settings.upstream import Backend, BackendName, ModelRule, Rung, StaticModel, claimed_twice
+from autohedge.settings.workers import Workers
 
 
 def _listen(text: str) -> str:
@@ -157,6 +168,10 @@ class Settings(Section):
 
     also_known = ("redis_url",)  # migrate.py reads it
 
+    mode: Annotated[str, one_of("autohedge", "eidex")] = Field(
+        default="autohedge",
+        description="eidex: its defaults, its words for refusals, and unknown keys are a warning (settings/eidex.py).",
+    )
     server: Server = Field(default=Server(), description="The address that clients know.")
     timeouts: Timeouts = Field(default=Timeouts(), description="How long each step may take.")
     failover: Failover = Field(default=Failover(), description="Next attempts after one that ended badly.")
@@ -170,6 +185,7 @@ class Settings(Section):
     openai: OpenAI = Field(default=OpenAI(), description="The OpenAI-compatible door.")
     upstream_registry: Mapping[BackendName, Backend] = Field(default={}, description="Backends by name.")
     sources: Sources = Field(default=Sources(), description="Where else backends come from.")
+    workers: Workers = Field(default=Workers(), description="Workers of the System One door.")
     fallback_chain: Many[Rung] = Field(
         default=(), description="Where a request goes when its own backends cannot serve it."
     )

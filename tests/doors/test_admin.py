@@ -219,3 +219,8 @@ def test_a_reload_tells_every_mistake() -> None:
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/admin/reload", 405), ("GET", "/admin/nope", 404)])
 def test_other_paths_and_methods_are_the_usual_refusals(method: str, path: str, status: int) -> None:
     assert Office().ask(method, path).status_code == status
+
+
+def test_a_405_names_all_methods_of_its_path() -> None:
+    """Two routes share /admin/retired."""
+    assert Office().ask("DELETE", "/admin/retired").headers["allow"] == "GET, POST"

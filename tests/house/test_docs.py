@@ -44,6 +44,8 @@ def test_every_path_is_documented_and_every_documented_one_exists() -> None:
         admin = (ROOT / "autohedge/doors" / name).read_text()
         found = re.findall(r'@router\.(?:get|post)\("([^"]+)"', admin)
         routes |= {"/admin" + re.sub(r"\{(\w+):path\}", r"{\1}", path) for path in found}
+    workers = (ROOT / "autohedge/doors/workers.py").read_text()
+    routes |= set(re.findall(r'@router\.(?:api_route|post|delete)\("([^"]+)"', workers))
     aliases = {"/openai/v1/...", "/openai/deployments/{model}/..."}
     assert told - aliases <= set(DOORS) | routes
     shown = text

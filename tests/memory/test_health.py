@@ -544,3 +544,13 @@ def test_it_is_fast() -> None:
 
     best = min(round_of(2000) for _ in range(10))
     assert best < 10e-6
+
+
+def test_a_replica_without_a_place_is_well_until_something_speaks_against_it() -> None:
+    """A wildcard worker that nobody asked yet: optimistic."""
+    ward = Ward()
+    assert ward.health.well(ONE.replica, (), ward.now)
+    ward.live(ONE, *[D] * 2)
+    assert not ward.health.well(ONE.replica, (), ward.now)
+    assert not ward.health.well(ONE.replica, (ONE,), ward.now)
+    assert ward.health.well(TWO.replica, (TWO,), ward.now)

@@ -112,3 +112,19 @@ def test_nothing_is_nothing() -> None:
     """No sources, no backends."""
     assert dict(united({}).backends) == {}
     assert dict(united({"swarm": []}).backends) == {}
+
+
+def test_the_name_of_an_exact_backend_stands_for_no_model() -> None:
+    union = united(
+        {
+            "static": [backend("svc", "t1")],
+            "workers": [backend("w-1", "t1", exact=True), backend("w-2", "t2", exact=True)],
+        }
+    )
+    assert {name: merged.names for name, merged in union.backends.items()} == {"svc": ("svc",), "w-2": ()}
+
+
+def test_a_wildcard_at_an_endpoint_that_is_known_makes_that_one_a_wildcard() -> None:
+    union = united({"static": [backend("svc", "t1")], "workers": [backend("w", "t1", exact=True, takes_any=True)]})
+    spec = union.backends["svc"].spec
+    assert (spec.takes_any, spec.exact) == (True, False)

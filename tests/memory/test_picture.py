@@ -167,3 +167,19 @@ def test_a_lesson_is_bounded() -> None:
     assert short.models[0].names == ("ok",)
     assert short.at == 5.0
     assert bounded(Lesson(Kind.VLLM, many[-1:], 3.0), 5.0) == Lesson(Kind.VLLM, (), 3.0)
+
+
+def test_an_exact_backend_serves_what_it_declares_and_nothing_else() -> None:
+    """A worker registered for dex: the name goes out as it came in, with the limits of the engine's own or only model."""
+    for heard in (lesson(model("/models/nimble", context=4096)), lesson(model("dex", context=4096), model("other"))):
+        offer = offers(heard, models=("dex",), exact=True)
+        assert served(offer) == {"dex": ("dex", True)}
+        assert offer.firm["dex"].kind is Kind.VLLM
+        context = offer.firm["dex"].limits.context
+        assert context is not None
+        assert context.value == 4096
+
+
+def test_a_wildcard_stands_under_no_name() -> None:
+    """It is asked only where nobody has the model: what its engine lists makes it no exact candidate."""
+    assert served(offers(lesson(model("dex")), exact=True, takes_any=True)) == {}

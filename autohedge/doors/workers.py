@@ -1,0 +1,213 @@
+"""The workers API of eidex: who decides at the System One door, and what changes that at run time.
+
+- POST /workers          registers one: 202 with its id and Location; the same again is the same, other fields are a 409
+- GET /workers           all of them with health and load, in the gateway's form
+- GET, DELETE /workers/{id}
+
+Rules
+- All of it is an admin act: with `admin.token` whoever presents it, without one callers of this machine, or anybody where
+  `workers.open` or `admin.open` says so (eidex).
+- Where a worker may be is checked by rules/reach.py: its address, or those that its name has now. A name that nobody can
+  resolve yet is taken where every network is allowed. A name is not looked at again later.
+- Workers are those of the file and the registered ones. What other sources found is no worker: /admin/replicas has all.
+- Load is what this process has under way.
+
+It must not know: how workers are kept, the ring, probes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+
+from autohedge.core.problems import BadRequest, Conflict, NotFound, TooLarge
+from autohedge.core.types import Address, Candidate, Replica, Snapshot
+from autohedge.doors.admin_gate import admit
+from autohedge.doors.asked import body_of, object_in
+from autohedge.memory.merging import endpoint
+from autohedge.rules.reach import Ip, address_in, disguised, itself, refused
+from autohedge.settings.workers import REGULAR, place_of
+from autohedge.sources.workers import Registered, Taken, WorkersSource
+from autohedge.tools import Tools
+
+LOGGER = logging.getLogger("autohedge.workers")
+PATH = "/workers"
+READ = ["GET", "HEAD"]
+RESOLVING = 2.0  # seconds that a resolver gets
+LONGEST = 512  # characters of a model's name
+
+
+def workers_routes(tools: Tools, source: WorkersSource) -> APIRouter:
+    """The four paths."""
+
+    async def gate(request: Request) -> None:
+        settings = tools.settings
+        if settings.admin.token is not None or not settings.workers.open:
+            admit(request, settings.admin)
+
+    router = APIRouter(dependencies=[Depends(gate)])
+
+    @router.post("/workers")
+    async def register(request: Request) -> JSONResponse:
+        """Register a worker; it may be asked from now on."""
+        worker = worker_in(await _object(request, tools.settings.server.max_body_bytes))
+        await _may_be_there(worker.address, tools)
+        try:
+            worker = source.add(worker)
+        except Taken:
+            message = f"a worker with this url and other fields exists: {worker.id}"
+            raise Conflict(message, code="WORKER_ALREADY_EXISTS") from None
+        _log(request, "registered", worker)
+        location = f"{PATH}/{worker.id}"
+        body = {
+            "status": "accepted",
+            "worker_id": worker.id,
+            "url": worker.url,
+            "location": location,
+            "message": "Worker registered",
+        }
+        return JSONResponse(body, 202, {"location": location})
+
+    @router.api_route("/workers", methods=READ)
+    async def listed() -> JSONResponse:
+        workers = Pictures(tools).of(source.all())
+        stats = {"prefill_count": 0, "decode_count": 0, "regular_count": len(workers)}
+        return JSONResponse({"workers": workers, "total": len(workers), "stats": stats})
+
+    @router.api_route("/workers/{worker_id}", methods=READ)
+    async def one(worker_id: str) -> JSONResponse:
+        return JSONResponse(Pictures(tools).of([_known(source, worker_id)])[0])
+
+    @router.delete("/workers/{worker_id}")
+    async def remove(worker_id: str, request: Request) -> JSONResponse:
+        """Forget a worker; what it is answering now ends in peace."""
+        worker = _known(source, worker_id)
+        source.remove(worker.id)
+        _log(request, "removed", worker)
+        return JSONResponse({"status": "accepted", "worker_id": worker.id, "message": "Worker removed"}, 202)
+
+    return router
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def worker_in(body: Mapping[str, Any]) -> Registered:
+    """The worker that a body describes; unknown fields are ignored, null is the default. Raises BadRequest."""
+    url = body.get("url")
+    if not isinstance(url, str) or not url.strip():
+        raise _bad("url is required")
+    try:
+        address = place_of(url.strip())
+    except ValueError as error:
+        raise _bad(f"invalid url: {error}") from None
+    kind = _text(body, "worker_type") or REGULAR
+    if kind != REGULAR:
+        raise _bad(f'worker_type must be "{REGULAR}"')
+    priority = 50 if body.get("priority") is None else body["priority"]
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
+        raise _bad("priority must be a whole number, at least 0")
+    labels = body.get("labels") or {}
+    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
+        raise _bad("labels must be an object of texts")
+    return Registered(address, _text(body, "model_id"), kind, priority, MappingProxyType(labels))
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
+        raise _bad(f"{key} must be a printable text of at most {LONGEST} characters")
+    return value
+
+
+async def _object(request: Request, limit: int) -> dict[str, Any]:
+    try:
+        raw = await body_of(request, limit)
+        body = object_in(raw)
+    except TooLarge:
+        raise _bad("request body too large") from None
+    except BadRequest as problem:
+        raise _bad(f"invalid JSON: {problem.message}") from None
+    return body
+
+
+async def _may_be_there(address: Address, tools: Tools) -> None:
+    """Raises BadRequest where a worker must not be."""
+    host, settings = address.host, tools.settings
+    why = disguised(host)
+    if not why and itself(host, address.port, settings.server.bind):
+        why = "AutoHedge cannot be a worker of its own"
+    if not why:
+        literal = address_in(host)
+        found = [literal] if literal is not None else await _resolved(host, address.port)
+        allowed = settings.workers.networks
+        why = refused(found, allowed)
+        if not why and not found and allowed:
+            why = "its name cannot be resolved, and workers.allow asks for its address"
+    if why:
+        raise _bad(f"invalid url: {why}")
+
+
+async def _resolved(host: str, port: int) -> list[Ip]:
+    """The addresses that a name has now, [] when nobody can tell."""
+    try:
+        async with asyncio.timeout(RESOLVING):
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return []
+    addresses = (address_in(str(place[0]).partition("%")[0]) for *_, place in found)
+    return [address for address in addresses if address is not None]
+
+
+def _known(source: WorkersSource, name: str) -> Registered:
+    worker = source.get(name)
+    if worker is None:
+        raise NotFound("worker not found", code="WORKER_NOT_FOUND")
+    return worker
+
+
+def _bad(message: str) -> BadRequest:
+    return BadRequest(message, code="BAD_REQUEST")
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+class Pictures:
+    """How workers stand now: one look at the snapshot for all of them."""
+
+    def __init__(self, tools: Tools) -> None:
+        snapshot: Snapshot = tools.registry.snapshot
+        self._tools = tools
+        self._now = tools.clock()
+        self._replicas = {endpoint(replica.address): replica for replica in snapshot.replicas.values()}
+        self._places: dict[str, list[Candidate]] = {}
+        for route in snapshot.routes.values():
+            for candidate in route.candidates:
+                self._places.setdefault(candidate.replica.id, []).append(candidate)
+
+    def of(self, workers: list[Registered]) -> list[dict[str, Any]]:
+        return [self._one(worker) for worker in workers]
+
+    def _one(self, worker: Registered) -> dict[str, Any]:
+        replica = self._replicas.get(endpoint(worker.address))
+        state = {"is_healthy": self._well(replica), "load": 0 if replica is None else replica.seat.in_flight}
+        return {"id": worker.id, **worker.fields, **state}
+
+    def _well(self, replica: Replica | None) -> bool:
+        """Whether requests may go there; one that nobody has seen yet is well (optimistic start)."""
+        return replica is None or self._tools.health.well(replica, self._places.get(replica.id, ()), self._now)
+
+
+def _log(request: Request, what: str, worker: Registered) -> None:
+    client = request.client.host if request.client is not None else "nobody"
+    LOGGER.warning("worker %s (%s) was %s by %s", worker.id, worker.url, what, client)

@@ -1,0 +1,138 @@
+"""Journeys of eidex's workers API: registered at a running AutoHedge, asked at once, removed in peace, known after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.house import HELLO, SERVER, TIMES, Edge, eventually, house, run, vllm
+
+EMPTY = SERVER + TIMES + "upstream_registry: {}\n"
+
+
+async def register(edge: Edge, url: str, **fields: Any) -> str:
+    heard = await edge.post({"url": url, **fields}, "/workers")
+    assert heard.status == 202, heard.body
+    return str(heard.json["worker_id"])
+
+
+async def workers(edge: Edge) -> list[dict[str, Any]]:
+    return list((await edge.get("/workers")).json()["workers"])
+
+
+def test_a_registered_worker_answers_the_very_next_request() -> None:
+    """E44: known before anybody asked it anything."""
+
+    async def main() -> None:
+        async with house(EMPTY, one=vllm()) as edge:
+            assert (await edge.chat()).status == 404
+            await register(edge, edge.one.url, model_id="m")
+            assert (await edge.chat()).status == 200
+            assert (await edge.get("/health")).json() == {"status": "ok", "healthy_workers": 1, "total_workers": 1}
+
+    run(main())
+
+
+def test_a_worker_keeps_the_name_that_it_was_registered_for() -> None:
+    """E2, E28: the name goes out as it came in, whatever the engine calls its model; that name leads nowhere."""
+
+    async def main() -> None:
+        async with house(EMPTY, one=vllm()) as edge:
+            name = await register(edge, edge.one.url, model_id="dex")
+            await eventually(lambda: bool(edge.house.registry.snapshot.lessons))
+            assert list(edge.house.registry.snapshot.routes) == ["dex"]
+            assert edge.candidate(model="dex").served == "dex"
+            assert edge.candidate(model="dex").backend.name == f"worker-{name[:8]}"
+
+    run(main())
+
+
+def test_a_removed_worker_ends_what_it_is_answering() -> None:
+    """E67: removed in the middle of a stream, which comes to its end; nothing new goes there."""
+
+    async def main() -> None:
+        async with house(EMPTY, one=vllm(pace=25.0)) as edge:
+            name = await register(edge, edge.one.url, model_id="m")
+            stream = asyncio.create_task(edge.stream(max_tokens=10))
+            await eventually(lambda: edge.busy == 1)
+            assert (await workers(edge))[0]["load"] == 1
+            assert (await edge.client.delete(f"{edge.url}/workers/{name}")).status_code == 202
+            assert (await edge.chat()).status == 404
+            assert await workers(edge) == []
+            heard = await stream
+            assert (heard.status, heard.cut, heard.errors) == (200, False, [])
+            assert heard.events[-1] == b"data: [DONE]"
+
+    run(main())
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_after_a_restart(persist: bool, tmp_path: Path) -> None:
+    """E161: registered workers are kept in the state; with `workers.persist: false` the file holds again."""
+    config = EMPTY + f"workers: {{persist: {str(persist).lower()}}}\n"
+    env = {"AUTOHEDGE_DATA": str(tmp_path)}
+
+    async def main() -> None:
+        engine = vllm()
+        url = await engine.start()
+        async with house(config, env=env) as edge:
+            await register(edge, url, model_id="m", labels={"zone": "a"}, priority=3)
+            before = await workers(edge)
+        async with house(config, env=env) as edge:
+            assert await workers(edge) == (before if persist else [])
+            assert (await edge.chat()).status == (200 if persist else 404)
+        await engine.stop()
+
+    run(main())
+
+
+def test_workers_of_the_file_are_there_and_come_back_with_a_restart(tmp_path: Path) -> None:
+    """E107: removed at run time, they stay away until the next start (eidex)."""
+    config = SERVER + TIMES + "workers: [{url: '${ONE}', model_id: m}]\n"
+    env = {"AUTOHEDGE_DATA": str(tmp_path)}
+
+    async def main() -> None:
+        async with house(config, env=env, one=vllm()) as edge:
+            (worker,) = await workers(edge)
+            assert (await edge.chat()).status == 200
+            assert (await edge.client.delete(f"{edge.url}/workers/{worker['id']}")).status_code == 202
+            assert (await edge.chat()).status == 404
+        async with house(config, env=env, one=vllm()) as edge:
+            assert (await edge.chat()).status == 200
+
+    run(main())
+
+
+def test_what_one_process_registers_the_others_know_within_a_second(tmp_path: Path) -> None:
+    """One state file, two processes' worth of AutoHedge: registering and removing is heard by the other one."""
+    env = {"AUTOHEDGE_DATA": str(tmp_path)}
+
+    async def main() -> None:
+        async with house(EMPTY, env=env, one=vllm()) as here, house(EMPTY, env=env) as there:
+            name = await register(here, here.one.url, model_id="m")
+            assert await eventually(lambda: "m" in there.house.registry.snapshot.routes, 3) < 1.5
+            assert (await there.post(HELLO)).status == 200
+            assert [worker["id"] for worker in await workers(there)] == [name]
+            assert (await there.client.delete(f"{there.url}/workers/{name}")).status_code == 202
+            assert await eventually(lambda: "m" not in here.house.registry.snapshot.routes, 3) < 1.5
+
+    run(main())
+
+
+def test_a_token_is_asked_for_and_no_secret_is_told() -> None:
+    """E57: `admin.token` guards the workers API; neither it nor a body stands in an answer."""
+    config = EMPTY + "admin: {token: sesame}\n"
+
+    async def main() -> None:
+        async with house(config, one=vllm()) as edge:
+            heard = await edge.post({"url": edge.one.url}, "/workers")
+            assert (heard.status, heard.headers["x-smg-error-code"]) == (401, "unauthorized")
+            heard = await edge.post({"url": edge.one.url}, "/workers", {"authorization": "Bearer sesame"})
+            assert heard.status == 202
+            assert "sesame" not in json.dumps(heard.json)
+
+    run(main())
