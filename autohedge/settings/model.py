@@ -168,10 +168,6 @@ class Settings(Section):
 
     also_known = ("redis_url",)  # migrate.py reads it
 
-    mode: Annotated[str, one_of("autohedge", "eidex")] = Field(
-        default="autohedge",
-        description="eidex: its defaults, its words for refusals, and unknown keys are a warning (settings/eidex.py).",
-    )
     server: Server = Field(default=Server(), description="The address that clients know.")
     timeouts: Timeouts = Field(default=Timeouts(), description="How long each step may take.")
     failover: Failover = Field(default=Failover(), description="Next attempts after one that ended badly.")
@@ -198,6 +194,10 @@ class Settings(Section):
     auth: Auth = Field(default=Auth(), description="Who may use the data path.")
     admin: Admin = Field(default=Admin(), description="Who may use the admin API.")
     alerts: Alerts = Field(default=Alerts(), description="What people are told by mail and webhook.")
+    mode: Annotated[str, one_of("autohedge", "eidex")] = Field(
+        default="autohedge",
+        description="eidex: its defaults, its words for refusals, and unknown keys are a warning (settings/eidex.py).",
+    )
 
     _origins: Mapping[str, str] = PrivateAttr(default={})
 
