@@ -71,7 +71,7 @@ def test_an_engine_that_comes_later_is_found() -> None:
         await engine.start()
         await engine.stop()
         async with house(SERVER + f'upstream_registry:\n  late: {{host: "{engine.url}"}}\n') as edge:
-            assert (await edge.chat()).status == 404
+            assert (await edge.chat()).status == 503
             await engine.start()
             await eventually(lambda: "m" in edge.house.registry.snapshot.routes, 4)
             assert (await edge.chat()).status == 200
