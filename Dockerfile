@@ -9,7 +9,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 RUN python -m venv --without-pip /opt/autohedge
 # Dependencies first: their layer stays in the cache while only our code changes.
-COPY pyproject.toml docker/requirements.py ./
+COPY pyproject.toml image/requirements.py ./
 RUN python requirements.py > requirements.txt \
     && python -m pip --python /opt/autohedge/bin/python install --no-compile -r requirements.txt
 COPY README.md LICENSE ./
@@ -17,7 +17,7 @@ COPY autohedge ./autohedge
 ARG VERSION=""
 RUN test -z "$VERSION" || sed -i "s|^__version__ = .*|__version__ = \"$VERSION\"|" autohedge/__init__.py
 RUN python -m pip --python /opt/autohedge/bin/python install --no-compile --no-deps .
-COPY docker/trim.py ./
+COPY image/trim.py ./
 RUN python trim.py /opt/autohedge/bin/python /opt/autohedge/lib/python3.11/site-packages
 
 FROM python:3.11-slim

@@ -16,7 +16,7 @@ from autohedge import __version__
 from autohedge.app import serve
 from autohedge.demo import quickstart
 from autohedge.engine.main import run as run_engine
-from autohedge.light import LIGHT
+from autohedge.light import LIGHT, light
 from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             words.remove(WITH_PARENT)
         return run_engine(words[1:])
     if words and words[0] in LIGHT:
-        return LIGHT[words[0]][0](words[1:], os.environ)
+        return light(words)
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
     )

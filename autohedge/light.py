@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
-from autohedge import healthcheck
-
-Command = Callable[[Sequence[str], Mapping[str, str]], int]
-
-LIGHT: dict[str, tuple[Command, str]] = {
-    "healthcheck": (healthcheck.run, "ask the server of this configuration how it is (exit code 0 or 1)"),
+# Command: the module whose `run` takes the words after it and the environment, and what it is for.
+LIGHT: dict[str, tuple[str, str]] = {
+    "healthcheck": ("autohedge.healthcheck", "ask the server of this configuration how it is (exit code 0 or 1)"),
+    "docker-guard": ("autohedge.guard", "let discovery read a Docker engine and nothing else"),
 }
 
 
@@ -25,6 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the command that `argv` names."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in LIGHT:
-        return LIGHT[words[0]][0](words[1:], os.environ)
+        return light(words)
     code: int = import_module("autohedge.cli").main(words)  # not at the top: it imports everything
+    return code
+
+
+def light(words: Sequence[str]) -> int:
+    """Run the light command that the first word names."""
+    code: int = import_module(LIGHT[words[0]][0]).run(words[1:], os.environ)
     return code

@@ -41,7 +41,7 @@ def said(stage: Steps, word: str) -> list[str]:
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docker" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "image" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -107,7 +107,7 @@ def test_every_copied_path_passes_the_ignore_file() -> None:
 def test_the_layer_of_dependencies_is_that_of_the_project() -> None:
     """Only what runs: no extra, nothing that only tests or the demo need."""
     done = subprocess.run(
-        [sys.executable, ROOT / "docker" / "requirements.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, ROOT / "image" / "requirements.py"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = done.stdout.splitlines()
     assert any(name.startswith("httptools") for name in names)

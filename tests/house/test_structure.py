@@ -34,6 +34,7 @@ FLOORS = {
     "discovery": 5,
     "listening": 4,
     "healthcheck": 4,
+    "guard": 5,
     "workers": 5,
     "examiner": 5,
     "attempt": 5,
