@@ -4,8 +4,10 @@ Rules
 - A failed attempt starts the next candidate at once. Where those that are left are all at their cap, the request waits for
   one of them, unless it may not try again anyway.
 - A client's own fault (400, 422 and relatives) is an answer: it is never tried elsewhere.
-- At most `attempts` per request. A retry that may have cost an engine work takes a token of the retry budget (20 % of
-  requests + 1/s), so an outage does not double the load; a refused connection costs nobody anything and takes none.
+- At most `attempts` per request. A refused connection is not counted (unless `attempts` is 1, no failover): it took no time,
+  and when several replicas go at once (a scale-in, a lost machine) the one that stays is worth another look.
+- A retry that may have cost an engine work takes a token of the retry budget (20 % of requests + 1/s), so an outage does not
+  double the load; a refused connection costs nobody anything and takes none.
 - When all fail, the most telling answer of an engine is kept for the client; see `best`.
 
 It must not know: HTTP, payloads, or where the candidates came from.
@@ -48,7 +50,7 @@ async def race(call: Call, offers: Offers, attempt: Try, attempts: int, may_retr
         if offer is None and not (tried and offers.full):
             break
         if tried:
-            if len(tried) >= attempts:
+            if attempts == 1 or sum(not _was_refused(one) for one in tried) >= attempts:
                 break
             if not _was_free(tried[-1]) and not may_retry():
                 break
@@ -71,6 +73,11 @@ def _is_json(pieces: Sequence[bytes]) -> bool:
 
 def _speaks(opened: Opened) -> bool:
     return _is_json(opened.pieces) or (opened.status < 500 and not any(opened.pieces))
+
+
+def _was_refused(opened: Opened) -> bool:
+    outcome = opened.attempt.outcome
+    return outcome is not None and outcome.failure is Failure.REFUSED
 
 
 def _was_free(opened: Opened) -> bool:

@@ -113,6 +113,14 @@ def test_at_most_so_many_attempts() -> None:
     assert len(script.tried) == 3
 
 
+def test_refused_connections_are_not_counted() -> None:
+    """Three of four tasks of a Swarm service going at once must not hide the fourth: seen in a scale-in under load."""
+    script = Script(REFUSED, REFUSED, REFUSED, GOOD)
+    assert raced(script, attempts=3)[-1].won
+    assert not raced(Script(REFUSED, SICK, SICK, SICK, GOOD), attempts=3)[-1].won
+    assert len(raced(Script(REFUSED, GOOD), attempts=1)) == 1
+
+
 def test_the_budget_bounds_retries_that_cost_work() -> None:
     """An outage does not double the load: without a token there is no second attempt after a failure that took work."""
     script = Script(SICK, GOOD)

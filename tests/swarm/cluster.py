@@ -126,6 +126,8 @@ class Cluster:
                 tried("ip", "-n", place.switch, "link", "set", node.cable, "up")
                 node.sweep()
         for node in nodes:
+            node.end()
+        for node in nodes:
             with suppress(TimeoutError):
                 node.stop(20)
         _end_processes(place)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.swarm import images
+from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster, cluster
 from tests.swarm.place import chosen
 from tests.swarm.traces import traces
@@ -28,6 +28,14 @@ def swarm() -> Iterator[Cluster]:
         images.base(made.manager, place.cache)
         yield made
     assert traces(place).beyond(before) == {}
+
+
+@pytest.fixture(scope="session")
+def built(swarm: Cluster) -> Cluster:
+    """The Swarm with the project's image and the overlay network of the backends."""
+    images.project(swarm.manager)
+    stack.network(swarm.manager)
+    return swarm
 
 
 @pytest.fixture(scope="session")

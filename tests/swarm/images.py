@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from tests.swarm.node import Node
@@ -52,7 +53,7 @@ CMD ["valkey-server"]
 ENGINE_FILE = f"""
 FROM {PROJECT}
 USER root
-RUN python -m pip install --quiet {{wheels}} \\
+RUN /usr/bin/python3 -m pip --python /opt/autohedge/bin/python install --quiet {{wheels}} \\
     && mkdir -p /models \\
     && python -m autohedge.demo.tiny_model /models/one.gguf --seed 1 --window 512 \\
     && python -m autohedge.demo.tiny_model /models/two.gguf --seed 2 --window 512
@@ -87,9 +88,10 @@ def valkey(node: Node) -> None:
     _small(node, VALKEY, VALKEY_FILE)
 
 
-def engine(node: Node, wheels: list[str]) -> None:
-    """Real llama.cpp, and the sample engine."""
-    _small(node, ENGINE, ENGINE_FILE.format(wheels=" ".join(f"'{wheel}'" for wheel in wheels)))
+def engine(node: Node) -> None:
+    """Real llama.cpp with two models. The sample engine needs no image but the project's."""
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["demo"]
+    _small(node, ENGINE, ENGINE_FILE.format(wheels=" ".join(f"'{wheel}'" for wheel in extra)))
 
 
 def build(node: Node, tag: str, context: Path) -> None:

@@ -63,6 +63,11 @@ class Report:
         """When the last request that a replica answered was sent."""
         return max((one.at for one in self.heard if one.speaker == speaker), default=None)
 
+    def well(self) -> None:
+        """Raises AssertionError with the first failures, when there are any."""
+        faults = self.faults
+        assert not faults, f"{self}\n" + "\n".join(faults[:20])
+
     def __str__(self) -> str:
         took = sorted(one.took for one in self.heard if not one.stream) or [0.0]
         streams = sum(one.stream for one in self.heard)

@@ -121,12 +121,16 @@ class Node:
         os.kill(pid, signal.SIGKILL)
         until(lambda: self.pid is None, what=f"{self.name} is dead")
 
-    def stop(self, within: float = 60.0) -> None:
-        """An orderly end: containers are stopped too."""
+    def end(self) -> None:
+        """Ask the engine to end, and its containers with it."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
-            until(lambda: self.pid is None, within, what=f"{self.name} stops")
+
+    def stop(self, within: float = 60.0) -> None:
+        """An orderly end, to its end."""
+        self.end()
+        until(lambda: self.pid is None, within, what=f"{self.name} stops")
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -182,6 +186,7 @@ class Node:
                 self.tried("rm", "--force", "--volumes", *ids)
             self.tried("volume", "prune", "--force")
             self.tried("network", "prune", "--force")
+            self.tried("image", "prune", "--force", "--filter", "until=48h")
 
 
 class UnixConnection(http.client.HTTPConnection):
