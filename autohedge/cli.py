@@ -19,6 +19,7 @@ from autohedge.engine.main import run as run_engine
 from autohedge.light import LIGHT, light
 from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
+from autohedge.settings.eidex import Start, started
 from autohedge.settings.load import ConfigErrors, load
 
 WITH_PARENT = "--with-parent"
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_engine(words[1:])
     if words and words[0] in LIGHT:
         return light(words)
+    if words and words[0].startswith("-config"):
+        words.insert(0, "serve")  # eidex has no other command
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
     )
@@ -43,9 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("check", "print the effective configuration and every fault in it"),
     ):
         command = commands.add_parser(name, help=what)
-        command.add_argument(
-            "--config", default=os.environ.get("AUTOHEDGE_CONFIG"), help="YAML file (or AUTOHEDGE_CONFIG)"
-        )
+        command.add_argument("--config", help="YAML file (or AUTOHEDGE_CONFIG)")
+        command.add_argument("-config", dest="eidex", metavar="FILE", help="the same, started as eidex (eidex's mode)")
     commands.add_parser("quickstart", help="run the proxy with two engines of its own on this machine")
     commands.add_parser("engine", help="run the sample engine (autohedge engine --help)")
     for name, (_, what) in LIGHT.items():
@@ -55,17 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.command == "version":
         print(__version__)
         return 0
-    if asked.command == "check":
-        return check(asked.config)
     if asked.command == "quickstart":
         return run_quickstart()
-    return serve(asked.config, os.environ)
+    start = started(asked.eidex, asked.config, os.environ, lambda path: Path(path).exists())
+    return check(start) if asked.command == "check" else serve(*start)
 
 
-def check(config: str | None) -> int:
+def check(start: Start) -> int:
     """Print the effective configuration with the origin of every value; 1 when there is a fault in it."""
     try:
-        loaded = load(config, os.environ, read_file)
+        loaded = load(*start, read_file)
     except ConfigErrors as errors:
         print(errors, file=sys.stderr)
         return 1

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from autohedge.settings.eidex import started
 from autohedge.settings.load import ConfigErrors, load
 
 PATHS = {"liveness": "/liveness", "startup": "/readiness", "readiness": "/readiness"}
@@ -34,7 +35,7 @@ def run(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser = argparse.ArgumentParser("autohedge healthcheck", description="Ask the AutoHedge that runs here how it is.")
     parser.add_argument("--ask", choices=PATHS, default="liveness", help="what must be well (liveness)")
     parser.add_argument("--url", help="base URL to ask, instead of the listen address of the configuration")
-    parser.add_argument("--config", default=env.get("AUTOHEDGE_CONFIG"), help="YAML file (or AUTOHEDGE_CONFIG)")
+    parser.add_argument("--config", help="YAML file (or AUTOHEDGE_CONFIG)")
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds (3)")
     asked = parser.parse_args(argv)
     try:
@@ -56,11 +57,12 @@ def place(url: str) -> tuple[str, int]:
 
 def listening(config: str | None, env: Mapping[str, str]) -> tuple[str, int]:
     """Where the server of this configuration can be asked. Raises ValueError where no one could know."""
+    start = started(None, config, env, lambda path: Path(path).exists())
     try:
-        loaded = load(config, env, read_file)
+        loaded = load(*start, read_file)
     except ConfigErrors:
         try:
-            loaded = load(None, env, read_file)
+            loaded = load(None, start.env, read_file)
         except ConfigErrors:
             loaded = load(None, {}, read_file)
     host, port = loaded.settings.server.bind

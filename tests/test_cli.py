@@ -15,7 +15,8 @@ GOOD = "server: {listen: ':0'}\nupstream_registry:\n  a: {host: h, api_key: '${K
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("AUTOHEDGE_CONFIG", raising=False)
+    for name in ("AUTOHEDGE_CONFIG", "EIDEX_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AUTOHEDGE_DATA", str(tmp_path))
 
 
@@ -95,3 +96,37 @@ def test_an_engine_may_end_with_its_parent(monkeypatch: pytest.MonkeyPatch, caps
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "autohedge", "version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
+
+
+# --- started as eidex ---------------------------------------------------------------------------------------------------
+
+
+def test_check_as_eidex_tells_unknown_keys_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """E86, E89: the flag -config; its default port."""
+    assert cli.main(["check", "-config", written(tmp_path, "older: 1\nmodels: [{id: dex}]\n")]) == 0
+    told = capsys.readouterr()
+    assert "0.0.0.0:8080" in told.out
+    assert "older" in told.err
+
+
+def test_a_bare_flag_is_eidex_s_whole_command_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """E88: `-config FILE` serves; an invalid file is exit code 1."""
+    for words in (["-config", written(tmp_path, "server: [")], [f"-config={written(tmp_path, 'server: 5')}"]):
+        caplog.clear()
+        assert cli.main(words) == 1
+        assert "the configuration is wrong" in caplog.text
+
+
+def test_a_missing_file_of_eidex_is_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """E87."""
+    assert cli.main(["check", "-config", str(tmp_path / "none.yaml")]) == 0
+    assert "defaults hold" in capsys.readouterr().err
+
+
+def test_eidex_config_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E108."""
+    monkeypatch.setenv("EIDEX_CONFIG", written(tmp_path, "server: {listen: ':1234'}\n"))
+    assert cli.main(["check"]) == 0
+    assert ":1234" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Loads the configuration: file, then `${...}`, then seed shapes, then the environment, then the checks.
+"""Loads the configuration: file, then `${...}`, then seed shapes and eidex's mode, then the environment, then the checks.
 
 What it decides: the order of precedence (environment over file over default), and that every mistake is told at once.
 It is a pure function of the text, the environment and what `read_file` gives: the same input makes equal settings, so a
@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from autohedge.settings.checking import checked, doubles, without
 from autohedge.settings.document import Node, parse
+from autohedge.settings.eidex import as_eidex, is_eidex, unread
 from autohedge.settings.environment import overlaid
 from autohedge.settings.errors import ConfigError, ConfigErrors, dotted
 from autohedge.settings.migrate import get, migrated
@@ -41,8 +42,9 @@ class Loaded:
 def load(path: str | None, env: Mapping[str, str], read_file: ReadFile, *, lenient: bool = False) -> Loaded:
     """The settings of the file at `path`, or of defaults and environment alone when it is None.
 
-    `lenient` (eidex's own rule) makes warnings of unknown keys and of a missing file. Raises ConfigErrors otherwise.
+    `lenient` (eidex's own rule, and so in its mode) makes warnings of unknown keys and of a missing file. Raises ConfigErrors otherwise.
     """
+    lenient = lenient or is_eidex(env)
     if path is None:
         return load_text("", "", env, read_file, lenient=lenient)
     try:
@@ -61,7 +63,10 @@ def load_text(text: str, file: str, env: Mapping[str, str], read_file: ReadFile,
     root, errors = parse(text, file)
     root, missing = filled(root, env, read_file)
     root, contradictions = migrated(root)
-    root, warnings = overlaid(root, env)
+    eidex = as_eidex(root, env)
+    root, warnings = overlaid(root if eidex is None else eidex, env)
+    warnings.extend(() if eidex is not None else unread(env))
+    lenient = lenient or eidex is not None
     written = dict(_origins(root))
     hints = {"origins": {path: origin for path, origin in written.items() if ".model_limits." in path}}
     result = checked(Settings, root, hints)

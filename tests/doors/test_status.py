@@ -156,3 +156,30 @@ def test_methods(path: str) -> None:
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
         assert answer.headers["x-request-id"] == "mine"
         assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("GET", "/nowhere", 404, {"type": "Not Found", "code": "NOT_FOUND", "message": "unknown endpoint"}),
+        (
+            "POST",
+            "/health",
+            405,
+            {"type": "Method Not Allowed", "code": "METHOD_NOT_ALLOWED", "message": "this path takes GET, HEAD"},
+        ),
+    ],
+)
+def test_in_eidex_s_mode_refusals_are_eidex_s(method: str, path: str, status: int, error: dict[str, str]) -> None:
+    """E77, E79: its envelope, its codes, X-SMG-Error-Code; 405 with Allow."""
+    answer = asked(made("mode: eidex"), path, method)
+    assert answer.status_code == status
+    assert answer.json() == {"error": error}
+    assert answer.headers["x-smg-error-code"] == error["code"]
+    assert answer.headers.get("allow") == ("GET, HEAD" if status == 405 else None)
+
+
+def test_outside_of_it_they_are_openai_s() -> None:
+    answer = asked(made(), "/nowhere")
+    assert answer.json()["error"]["code"] == "not_found"
+    assert "x-smg-error-code" not in answer.headers
