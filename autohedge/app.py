@@ -39,6 +39,7 @@ from autohedge.doors.workers import workers_routes
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
 from autohedge.listening import BACKLOG, Server, listen, tell_ready
+from autohedge.memory.affinity import Affinity
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
@@ -224,6 +225,7 @@ class House:
             retirements=self.retirements,
             cooling=Cooling(self.shared),
             shared=self.shared,
+            affinity=Affinity(),
             exhausted=self.speaker.exhausted,
             clock=self.clock,
             wall=time.time,
@@ -237,7 +239,7 @@ class House:
         management.include_router(workers_routes(self.tools, self.workers))
 
     def _kinds(self) -> frozenset[Kind]:
-        return frozenset(kind for route in self.registry.snapshot.routes.values() for kind in route.kinds)
+        return frozenset(candidate.kind for candidate in self.registry.snapshot.everybody())
 
     def _health_changed(self, candidate: Candidate, transition: Transition) -> None:
         self.speaker.health(candidate, transition)

@@ -7,6 +7,9 @@ Rules
 - The seat of a replica is taken when the attempt starts. Whoever ends the attempt gives it back with `close`.
 - The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name. A
   compressed body is forwarded without its compression then.
+- At the System One door (eidex) a worker's answer is the answer whatever it says, but for a failure of transport and 502, 503,
+  504; the verdict is kept for the breaker alone. Its body is held whole, because a name in it may change. `Call.patience` is the
+  time of one attempt there, and a worker that outlasts it failed.
 - No wait outlasts the time of the whole request, nor, before the commit, this attempt's share of it (rules/budget.py). When
   that time ends a wait, it says nothing about the engine (B37).
 
@@ -36,10 +39,12 @@ from autohedge.wire.heads import header_lines
 from autohedge.wire.pool import Pool
 
 PLAIN_HOLD = 1 << 20  # a plain answer up to here is complete before the commit, so a cut one still fails over
+DECISION_HOLD = 1 << 25  # the same at the System One door
 PREAMBLE_HOLD = 1 << 16  # bytes of a stream that may pass before its first content event
 EXCERPT = 1 << 16
 UNPACKED_HERE = 1 << 14  # compressed bytes that are decoded on the spot
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
+ELSEWHERE = frozenset({502, 503, 504})  # a worker's word for "not me", at the System One door
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
 WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED, Failure.DEADLINE})
@@ -64,6 +69,8 @@ EXTERNAL_HEADERS = frozenset(
     }
 )
 LOADERS = frozenset({Kind.OLLAMA})  # engines that load a model when it is first asked for
+HEEDLESS = frozenset({Kind.SGLANG, Kind.LLAMACPP})  # engines that do not look at the name in a decision
+STRICT = frozenset({Kind.VLLM, Kind.OLLAMA})  # and those that decide under their own name only
 # Engines that serve a body without a model name; others get the name put in.
 NAMELESS = frozenset({Kind.LLAMACPP, Kind.VLLM, Kind.AZURE, Kind.SYSTEMONE})
 
@@ -141,7 +148,7 @@ class Attempter:
         call.attempts.append(attempt)
         if outcome.failure is not None or opened.whole or not opened.pieces or opened.status >= 300:
             judgement = attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-            opened.won = judgement.verdict in WON
+            opened.won = _settles(outcome) if call.decides else judgement.verdict in WON
             if not opened.won:
                 attempt.ended = self._clock()
                 opened.close()
@@ -152,18 +159,20 @@ class Attempter:
     async def _open(self, call: Call, opened: Opened, outcome: Outcome) -> None:
         attempt, timeouts = opened.attempt, self.timeouts
         candidate = attempt.candidate
-        opened.until = until = call.deadline if candidate.rung >= call.rungs else self._share(call, attempt)
+        opened.until = until = (
+            call.deadline if candidate.rung >= call.rungs or call.decides else self._share(call, attempt)
+        )
         budget = until - attempt.started
         if budget <= 0:
             outcome.failure = Failure.DEADLINE
             return
-        patience = timeouts.loading if candidate.kind in LOADERS else timeouts.first_byte
+        patience, stall = self._waits(call, candidate)
         rename = _renames(call, candidate)
         if rename and call.encoding:
             await _unpack(call)
         body = with_model(call.body, candidate.served) if rename else call.body
         answer = opened.answer = await self._pool_of(candidate).exchange(
-            self._head(call, candidate, len(body)), body, first_byte=min(patience, budget), stall=timeouts.stall
+            self._head(call, candidate, len(body)), body, first_byte=min(patience, budget), stall=stall
         )
         attempt.first_byte = self._clock()
         if not answer.ended:
@@ -173,7 +182,7 @@ class Attempter:
         content_type = outcome.content_type = answer.fields.get(b"content-type", b"").decode("latin-1").lower()
         if b"retry-after" in answer.fields:
             outcome.retry_after = _seconds(answer.fields[b"retry-after"])
-        outcome.streamed = status < 300 and content_type.startswith("text/event-stream")
+        outcome.streamed = status < 300 and content_type.startswith("text/event-stream") and not call.decides
         if not outcome.streamed:
             if answer.ended:  # as usual: the whole answer came with its head
                 opened.whole = outcome.finished = True
@@ -181,7 +190,7 @@ class Attempter:
                 if piece:
                     opened.pieces.append(piece)
             else:
-                await self._gather(opened, outcome, answer)
+                await self._gather(call, opened, outcome, answer)
         elif _encoded(answer.fields):  # nobody can look into it (B95): its first bytes are the commit
             opened.pieces.append(await answer.read())
             opened.whole = not opened.pieces[0]
@@ -189,6 +198,13 @@ class Attempter:
             await self._preamble(call, opened, outcome, answer)
         if until < call.deadline:  # whatever follows is after the commit
             answer.stall = min(timeouts.stall, max(0.0, call.deadline - self._clock()))
+
+    def _waits(self, call: Call, candidate: Candidate) -> tuple[float, float]:
+        """Until the first byte, and between two pieces."""
+        timeouts = self.timeouts
+        if call.patience is not None:
+            return call.patience, call.patience
+        return timeouts.loading if candidate.kind in LOADERS else timeouts.first_byte, timeouts.stall
 
     def _share(self, call: Call, attempt: Attempt) -> float:
         """Until when the rung at hand may keep the request from those after it."""
@@ -237,11 +253,13 @@ class Attempter:
         elif opened.whole and not watch.events:
             outcome.excerpt = b"".join(opened.pieces)[:EXCERPT]
 
-    async def _gather(self, opened: Opened, outcome: Outcome, answer: Answer) -> None:
+    async def _gather(self, call: Call, opened: Opened, outcome: Outcome, answer: Answer) -> None:
         """Read a plain body whole, or stop after `PLAIN_HOLD` and let the rest be streamed."""
         size = 0
         pieces = opened.pieces
-        while size <= PLAIN_HOLD:
+        hold = DECISION_HOLD if call.decides else PLAIN_HOLD
+        ends = None if call.patience is None else opened.attempt.started + call.patience
+        while size <= hold:
             piece = await answer.read()
             if not piece:
                 opened.whole = outcome.finished = True
@@ -249,6 +267,10 @@ class Attempter:
             pieces.append(piece)
             size += len(piece)
             bound(answer, opened.until, self._clock)
+            if ends is not None and not answer.ended:
+                answer.stall = min(answer.stall, ends - self._clock())
+                if answer.stall <= 0:
+                    raise WireError(Failure.STALLED, sent=True)
         outcome.excerpt = pieces[0] if len(pieces) == 1 else b"".join(pieces)[:EXCERPT]
 
 
@@ -285,7 +307,7 @@ def _encoded(fields: Mapping[bytes, bytes]) -> bool:
 
 def _renames(call: Call, candidate: Candidate) -> bool:
     """Whether this engine knows the model by another name than the body says."""
-    if not candidate.served or candidate.served == call.named:
+    if not candidate.served or candidate.served == call.named or (call.decides and _heard_as_it_is(call, candidate)):
         return False
     nameless = candidate.kind is Kind.AZURE or (candidate.kind in NAMELESS and call.model is None)
     return not (call.named is None and nameless)
@@ -302,6 +324,20 @@ async def _unpack(call: Call) -> None:
     )
     call.encoding, call.lines = "", b""
     call.forwarded = [pair for pair in call.forwarded if pair[0] != b"content-encoding"]
+
+
+def _heard_as_it_is(call: Call, candidate: Candidate) -> bool:
+    """Whether a decision needs no other name to be heard: none was given, the engine takes any, or the operator gave it this one."""
+    backend, name = candidate.backend, call.named
+    if not name or candidate.rung or name in backend.aliases:
+        return not name
+    heedless = backend.takes_any or candidate.kind in HEEDLESS
+    return heedless or (candidate.kind not in STRICT and name in backend.models)
+
+
+def _settles(outcome: Outcome) -> bool:
+    """Whether an outcome is committed at the System One door."""
+    return outcome.failure is None and outcome.status not in ELSEWHERE
 
 
 def _start_of(call: Call, candidate: Candidate) -> tuple[bytes, bytes]:

@@ -42,6 +42,12 @@ class Call:
     rungs: int = 0  # of its fallback chain; where there are none, nothing is kept back for them
     tries: int = 0  # attempts that it may make, if it has rungs
     poured: bool = False  # the committed answer was sent to its end
+    patience: float | None = None  # seconds of one attempt, where they are not those of `timeouts`
+
+    @property
+    def decides(self) -> bool:
+        """Whether it came through the System One door, where eidex's contract holds."""
+        return self.door is Door.SYSTEMONE
 
 
 class Out:

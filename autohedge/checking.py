@@ -18,6 +18,7 @@ from autohedge.call import Call
 from autohedge.core.ask import Ask
 from autohedge.core.problems import BadRequest, Detail, NotFound, Problem, Unavailable
 from autohedge.core.types import NOTHING, Candidate, Route, Snapshot
+from autohedge.memory.affinity import Order
 from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
 from autohedge.rules.chain import Rung
@@ -26,6 +27,7 @@ from autohedge.tools import Tools
 
 UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
 NO_FALLBACK = b"x-autohedge-no-fallback"
+NOBODY = Fit((), ())
 COUNTABLE = (
     2 << 20
 )  # bytes of body; no engine counts more in the time it gets, and writing it down would hold up everybody
@@ -35,6 +37,7 @@ COUNTABLE = (
 class Checked:
     """A request that may be planned. `route` holds the candidates that can serve it, `rungs` what may follow; `refused` is
     the 400 to answer when the rungs offer nothing either. `against` says what keeps a later rung's candidate from serving.
+    `order` sorts equals, None: the least loaded first. `own`: at the System One door, tries before the chain begins.
     """
 
     snapshot: Snapshot
@@ -42,6 +45,12 @@ class Checked:
     rungs: tuple[Rung, ...]
     against: Callable[[Candidate], str]
     refused: BadRequest | None = None
+    order: Order | None = None
+    own: int = 0
+
+    @property
+    def decides(self) -> bool:
+        return self.own > 0
 
 
 def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
@@ -122,9 +131,10 @@ class Checker:
         """Raises BadRequest with every finding when neither the model's backends nor its chain can serve the request."""
         tools, ask = self._tools, reading.ask
         rungs = self._wanted(call, tools.chains.of(route.model))
-        tokens = await counts(call, ask, [*route.candidates, *offered(rungs, route, snapshot)], tools)
+        tokens = await counts(call, ask, [*route.candidates, *route.spare, *offered(rungs, route, snapshot)], tools)
         now = tools.wall()
         fit = check(ask, reading.findings, route.candidates, tokens, now)
+        spare = check(ask, reading.findings, route.spare, tokens, now) if route.spare else NOBODY
 
         def against(candidate: Candidate) -> str:
             if not candidate.rung:
@@ -132,10 +142,13 @@ class Checker:
             skipped = check(ask, reading.findings, (candidate,), tokens, now).skipped
             return skipped[0][1][0].message if skipped else ""
 
-        refused = None if fit.usable or not fit.skipped else self._refused(call, fit)
+        refused = None
+        if not (fit.usable or spare.usable) and (fit.skipped or spare.skipped):
+            refused = self._refused(call, Fit((), fit.skipped + spare.skipped))
         if refused is not None and not rungs:
             raise refused
-        return Checked(snapshot, replace(route, candidates=fit.usable), rungs, against, refused)
+        usable = replace(route, candidates=fit.usable, spare=spare.usable)
+        return Checked(snapshot, usable, rungs, against, refused)
 
     def _wanted(self, call: Call, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
         return () if rungs and no_fallback(call) else rungs

@@ -25,6 +25,7 @@ from autohedge.call import Call
 from autohedge.core.problems import InternalError
 from autohedge.core.types import Kind
 from autohedge.payloads.reading import Bounds, Examined, Reading, cost, examine, examine_all
+from autohedge.rules.keys import note_key
 
 PATIENCE = 0.03  # seconds of parsing on the event loop; a 32 MiB image takes 24 ms
 COMPRESSED_HERE = 1 << 16  # bytes of compressed body that are decoded on the spot
@@ -62,7 +63,7 @@ class Examiner:
         raise InternalError("the body could not be examined: the process that reads large bodies ended over it")
 
     def _handed(self, helper: ProcessPoolExecutor, call: Call) -> Future[Examined]:
-        return helper.submit(examine_all, call.door, call.body, call.encoding, self._bounds, self._kinds())
+        return helper.submit(examine_all, call.door, call.body, call.encoding, self._bounds, self._kinds(), note_key)
 
     def close(self) -> None:
         if self._helper is not None:

@@ -20,6 +20,7 @@ from autohedge.call import Call
 from autohedge.checking import Checked
 from autohedge.core.problems import Gone, Unavailable
 from autohedge.core.types import Admitted, Candidate, Replica
+from autohedge.deciding import optimistic
 from autohedge.memory.choice import Choice
 from autohedge.rules.balance import least_outstanding
 from autohedge.rules.chain import Checks, Plan, Skipped
@@ -37,7 +38,11 @@ class Planner:
 
     def plainly(self, call: Call, checked: Checked) -> Offers | None:
         """The obvious first choice, and the whole plan only if that fails. None: there is no obvious one."""
-        first = self._choice.first(checked.route.candidates, self._tools.clock(), self._passed_over)
+        candidates, now = checked.route.candidates, self._tools.clock()
+        if checked.order is None:
+            first = self._choice.first(candidates, now, self._passed_over)
+        else:
+            first = self._choice.first_by(checked.order, candidates, now, self._passed_over, unheard=call.decides)
         return None if first is None else Offers(self, call, checked, first)
 
     async def closely(self, call: Call, checked: Checked) -> Offers:
@@ -62,10 +67,10 @@ class Planner:
     def _plan(self, checked: Checked) -> Plan:
         tools = self._tools
         checks = Checks(
-            look=partial(look, tools),
+            look=partial(look_for_decision if checked.decides else look, tools),
             fits=checked.against,
             retired=tools.retirements.reason_against,
-            order=least_outstanding,
+            order=checked.order or least_outstanding,
         )
         return Plan(checked.snapshot, checked.route, checks, checked.rungs)
 
@@ -104,7 +109,7 @@ class Planner:
         known = {_key(candidate) for candidate, _ in offered}
         plan = self._plan(checked)
         for candidate in plan:
-            if _key(candidate) in known:
+            if _key(candidate) in known or (checked.own and not candidate.rung and len(offered) >= checked.own):
                 continue
             if not candidate.replica.seat.free:
                 full.append(candidate)
@@ -203,6 +208,14 @@ def _key(candidate: Candidate) -> tuple[str, str]:
 
 def look(tools: Tools, candidate: Candidate) -> Admission:
     """What its breaker says; one that asked to be left alone comes after all that are well."""
-    seen = tools.health.look(candidate, tools.clock())
+    return _left_alone(tools, candidate, tools.health.look(candidate, tools.clock()))
+
+
+def look_for_decision(tools: Tools, candidate: Candidate) -> Admission:
+    """The same at the System One door."""
+    return _left_alone(tools, candidate, optimistic(tools, candidate, tools.health.look(candidate, tools.clock())))
+
+
+def _left_alone(tools: Tools, candidate: Candidate, seen: Admission) -> Admission:
     left = tools.cooling.left(candidate, tools.wall()) if seen.tier <= Tier.UNKNOWN else 0.0
     return seen._replace(tier=Tier.UNKNOWN, why=f"asked to be left alone for {left:.0f} s more") if left else seen

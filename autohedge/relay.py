@@ -19,7 +19,9 @@ from collections.abc import Sequence
 from autohedge.answering import answer_headers, nothing_worked, refusal_of, renamed
 from autohedge.attempt import Opened
 from autohedge.call import Call, Out
-from autohedge.checking import Checker, route_of
+from autohedge.checking import Checked, Checker, route_of
+from autohedge.deciding import Deciders, new_name, no_decision, overridden
+from autohedge.memory.affinity import Ringed
 from autohedge.payloads.sse import ModelRewriter
 from autohedge.planning import Planner
 from autohedge.race import best, race
@@ -33,6 +35,7 @@ class Relay:
         self.tools = tools
         self._check = Checker(tools)
         self._plan = Planner(tools)
+        self._deciders = Deciders(tools)
         self._tell = Teller(tools)
         tools.attempter.retired = self._tell.retired
 
@@ -43,13 +46,18 @@ class Relay:
         try:
             reading = tools.examiner.here(call) or await tools.examiner.elsewhere(call)  # read
             snapshot = tools.registry.snapshot  # look
-            route = route_of(call, reading.ask, snapshot, tools)
+            ask, decides = reading.ask, call.decides
+            route = self._deciders.route(call, ask, snapshot) if decides else route_of(call, ask, snapshot, tools)
             asked = (call, reading, snapshot, route)
             checked = self._check.plainly(*asked) or await self._check.closely(*asked)  # check
+            checked.order = tools.affinity.order(ask, route, tools.settings.routing)
             tools.retries.primary(call.started)
+            attempts = self._attempts(checked) if decides else tools.settings.failover.attempts
             plan = self._plan.plainly(call, checked) or await self._plan.closely(call, checked)  # plan
-            tried = await race(call, plan, tools.attempter, tools.settings.failover.attempts, self._may_retry)  # race
+            tried = await race(call, plan, tools.attempter, attempts, _always if decides else self._may_retry)  # race
             won = self._winner(call, tried)
+            if isinstance(checked.order, Ringed):
+                self._count(call, checked.order)
             await self._commit(call, won, out)  # commit, stream
             call.poured = True
         finally:
@@ -60,13 +68,23 @@ class Relay:
     def _may_retry(self) -> bool:
         return self.tools.retries.take(self.tools.clock())
 
+    def _attempts(self, checked: Checked) -> int:
+        """At the System One door: eidex's tries, and those of the chain behind them."""
+        settings = self.tools.settings
+        checked.own = settings.routing.retry + 1
+        return checked.own + (settings.failover.attempts if checked.rungs else 0)
+
+    def _count(self, call: Call, order: Ringed) -> None:
+        replica = call.attempts[-1].candidate.replica
+        self.tools.meters.affinity(replica.backend, replica.id, order.told(call.attempts))
+
     def _winner(self, call: Call, tried: Sequence[Opened]) -> Opened:
         """The answer to commit: the winner, or the most telling failed answer of an engine; else raises the Problem."""
         if tried and tried[-1].won:
             return tried[-1]
-        problem = nothing_worked(call)
+        problem = no_decision(call) if call.decides else nothing_worked(call)
         self.tools.exhausted(call.asked, problem.message)
-        telling = best(tried)
+        telling = None if call.decides else best(tried)
         if telling is None:
             raise problem
         return telling
@@ -74,6 +92,9 @@ class Relay:
     # --- commit and stream ------------------------------------------------------------------------------------------
 
     async def _commit(self, call: Call, won: Opened, out: Out) -> None:
+        if call.decides and won.whole:
+            await self._decide(call, won, out)
+            return
         judgement = won.attempt.judgement
         status = judgement.status if judgement is not None and judgement.status else won.status
         name = self._shown_name(call, won)
@@ -92,9 +113,27 @@ class Relay:
         await out.start(status, answer_headers(call, won, None if grows else -1))
         await pour(call, won, out, self.tools.clock, ModelRewriter(name) if name and won.watch is not None else None)
 
+    async def _decide(self, call: Call, won: Opened, out: Out) -> None:
+        """A worker's answer as it came, whatever it says, but for the name in it."""
+        body = won.pieces[0] if len(won.pieces) == 1 else b"".join(won.pieces)
+        name = new_name(call, self.tools.settings.routing.model_override, won.fields)
+        if name:
+            body = overridden(body, name)
+        outcome = won.attempt.outcome
+        assert outcome is not None
+        outcome.committed = True
+        await out.whole(won.status, answer_headers(call, won, len(body)), body)
+
     def _shown_name(self, call: Call, won: Opened) -> str:
         """The model name to write into the answer; "" leaves the engine's own."""
+        if call.decides:
+            return ""
         override = self.tools.settings.openai.model_override
         if not override or any(name == b"content-encoding" for name, _ in won.headers):
             return ""
         return call.model or call.named or call.asked if override == "request" else override
+
+
+def _always() -> bool:
+    """The System One door asks no budget: `routing.retry` is its own."""
+    return True

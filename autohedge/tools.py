@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autohedge.attempt import Attempter
 from autohedge.examiner import Examiner
 from autohedge.fallback import Chains
+from autohedge.memory.affinity import Affinity
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
@@ -37,6 +38,7 @@ class Tools:
     retirements: Retirements
     cooling: Cooling
     shared: Shared
+    affinity: Affinity
     exhausted: Callable[[str, str], None]  # hears the model and the reason when nobody could answer
     clock: Callable[[], float]  # seconds of the process's monotonic clock
     wall: Callable[[], float]  # epoch seconds

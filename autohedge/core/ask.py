@@ -31,4 +31,5 @@ class Ask:
     tools: bool = False
     response_format: bool = False
     truncates: bool = False
+    key: int | None = None  # its affinity (rules/keys.py), where it was examined in another process
     obj: Any = None  # the parsed body (a dict), None when it was examined in another process

@@ -45,6 +45,8 @@ CODES = {
     "rate_limited": "over the caller's rate",
     "upstream_failed": "every attempt ended badly",
     "no_backend": "the model is known, but nothing can serve it now",
+    "no_workers": "System One: no worker can be asked, or none for this model",
+    "workers_unreachable": "System One: every worker that was asked failed; the message names the last one",
     "queue_full": "every replica is at its concurrency cap and the queue is full or took too long",
     "starting": "the startup gate has not opened yet",
     "deadline_exceeded": "the time for the whole request is used up",

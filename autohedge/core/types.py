@@ -10,7 +10,7 @@ It must not know: HTTP, YAML, Docker, Redis, or how any engine spells its answer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
@@ -272,10 +272,11 @@ class Route:
 
     model: str
     candidates: tuple[Candidate, ...]
-    kinds: frozenset[Kind]
+    kinds: frozenset[Kind]  # of the candidates and the spare ones
     owned_by: str = "autohedge"
     room: int = 0  # tokens, prompt and answer together, that surely fit every candidate
     lacking: frozenset[str] = frozenset()  # abilities that some candidate is known not to have
+    spare: tuple[Candidate, ...] = ()  # wildcards, asked only where no candidate can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +299,13 @@ class Snapshot:
     replicas: Mapping[str, Replica] = field(default_factory=lambda: NOTHING)
     lessons: Mapping[str, Lesson] = field(default_factory=lambda: NOTHING)  # by replica id
     sources: Mapping[str, SourceView] = field(default_factory=lambda: NOTHING)
+    wild: tuple[Candidate, ...] = ()  # one of each replica that answers for any model
+
+    def everybody(self) -> Iterator[Candidate]:
+        """Every candidate, as often as routes and wildcards name it."""
+        for route in self.routes.values():
+            yield from route.candidates
+        yield from self.wild
 
 
 class Failure(StrEnum):

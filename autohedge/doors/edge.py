@@ -26,9 +26,10 @@ from autohedge.core.problems import (
     Unavailable,
     Unsupported,
 )
+from autohedge.core.types import Door
 from autohedge.doors.access import CREDENTIALS, Gatekeeper
 from autohedge.doors.access_log import AccessLog, Line
-from autohedge.doors.envelope import ENVELOPES, openai, rendered
+from autohedge.doors.envelope import ENVELOPES, code_at, openai, rendered
 from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
 from autohedge.settings.people import Auth
@@ -42,7 +43,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOGGER = logging.getLogger("autohedge.edge")
 # Not handed on: the upstream has its own Host and framing, and the expectation was answered here.
-OWN = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"api-key"}
+FRAMING = HOP_BY_HOP | {b"host", b"content-length", b"expect"}  # eidex hands on all the rest, unread
+OWN = FRAMING | {b"api-key"}
 MINE = OWN | CREDENTIALS
 ID_LIMIT = 200
 
@@ -84,15 +86,15 @@ class Edge:
             call = self._admit(entry, scope, fields, request_id, started, strip=got.strip)
             limit = tools.settings.server.max_body_bytes
             if int(fields.get(b"content-length", b"0")) > limit:
-                raise _too_large(limit)
+                raise _too_large(limit, entry.door)
             message = await receive()
             body = await _rest(message, receive, limit) if message.get("more_body") else message["body"]
             if len(body) > limit:
-                raise _too_large(limit)
+                raise _too_large(limit, entry.door)
             call.body = body
             await self.relay.serve(call, out)
         except Problem as problem:
-            code = problem.code
+            code = code_at(entry.door, problem)
             await self._refuse(problem, entry, request_id, out)
         except (AbortResponse, asyncio.CancelledError):
             out.status = out.status or 499
@@ -117,8 +119,9 @@ class Edge:
         headers: list[Header] = scope["headers"]
         if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
             raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
-        forwarded = end_to_end(headers, fields, MINE if strip else OWN)
-        if not strip:
+        routing = self.relay.tools.settings.routing if entry.door is Door.SYSTEMONE else None
+        forwarded = end_to_end(headers, fields, MINE if strip else OWN if routing is None else FRAMING)
+        if not strip and routing is None:
             if b"authorization" in fields:
                 _check_bearer(fields[b"authorization"])
             elif key := fields.get(b"api-key"):
@@ -126,6 +129,9 @@ class Edge:
         query: bytes = scope["query_string"]
         if entry.azure and b"api-version" in query:
             query = b"&".join(part for part in query.split(b"&") if not part.startswith(b"api-version="))
+        total: float = self.relay.tools.settings.timeouts.total
+        if routing is not None:
+            total += routing.request_timeout * (routing.retry + 1)
         return Call(
             door=entry.door,
             target=entry.target,
@@ -136,8 +142,9 @@ class Edge:
             encoding=_encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else "",
             id=request_id,
             started=started,
-            deadline=started + self.relay.tools.settings.timeouts.total,
+            deadline=started + total,
             model=entry.model,
+            patience=None if routing is None else routing.request_timeout,
         )
 
     async def _refuse(self, problem: Problem, entry: Entry, request_id: bytes, out: Out) -> None:
@@ -195,7 +202,9 @@ def _not_yet(gate: Gate) -> Unavailable:
     return Unavailable(f"AutoHedge is starting and waits for {missing}", code="starting", retry_after=5)
 
 
-def _too_large(limit: int) -> TooLarge:
+def _too_large(limit: int, door: Door) -> TooLarge:
+    if door is Door.SYSTEMONE:
+        return TooLarge("request body exceeds max_body_bytes")
     return TooLarge(f"the request body is over {limit} bytes (server.max_body_bytes)")
 
 

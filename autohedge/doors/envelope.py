@@ -49,21 +49,37 @@ STATUS_TEXTS = {
     410: "Gone",
     413: "Request Entity Too Large",
     415: "Unsupported Media Type",
+    422: "Unprocessable Entity",
     429: "Too Many Requests",
     500: "Internal Server Error",
     502: "Bad Gateway",
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
+SMG_CODES = {
+    "not_found": "NOT_FOUND",
+    "method_not_allowed": "METHOD_NOT_ALLOWED",
+    "body_too_large": "REQUEST_ENTITY_TOO_LARGE",
+}
 
 
 def smg(problem: Problem, request_id: bytes) -> dict[str, Any]:
     del request_id
-    return {"error": {"type": STATUS_TEXTS[problem.status], "code": problem.code, "message": problem.message}}
+    return {"error": {"type": STATUS_TEXTS[problem.status], "code": smg_code(problem), "message": problem.message}}
+
+
+def smg_code(problem: Problem) -> str:
+    """The code as eidex and its gateway spell it."""
+    return SMG_CODES.get(problem.code, problem.code)
 
 
 Envelope = Callable[[Problem, bytes], dict[str, Any]]
-ENVELOPES: dict[Door, Envelope] = {Door.MESSAGES: anthropic}
+ENVELOPES: dict[Door, Envelope] = {Door.MESSAGES: anthropic, Door.SYSTEMONE: smg}
+
+
+def code_at(door: Door, problem: Problem) -> str:
+    """The code of a Problem as this door tells it, for the log."""
+    return smg_code(problem) if door is Door.SYSTEMONE else problem.code
 
 
 def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -> tuple[int, list[Header], bytes]:
@@ -72,7 +88,7 @@ def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -
     headers: list[Header] = [JSON, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)]
     headers += problem.headers
     if envelope is smg:
-        headers.append((b"x-smg-error-code", problem.code.encode()))
+        headers.append((b"x-smg-error-code", smg_code(problem).encode()))
     if problem.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after))))
     return problem.status, headers, body

@@ -1,7 +1,8 @@
-"""The OpenAI doors: which paths lead to the data path, and under which door.
+"""The doors of the data path: which paths lead to it, and under which door.
 
 Aliases: `/openai/v1/...` (Groq's flavour) and `/openai/deployments/{model}/...` (Azure's: the model stands in the path, the
-`api-key` header is the bearer, `api-version` is for Azure alone). A trailing slash is forgiven.
+`api-key` header is the bearer, `api-version` is for Azure alone). A trailing slash is forgiven. /v1/systemone is eidex's door
+and has no alias.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ DOORS: dict[str, Door] = {
     "/v1/rerank": Door.RERANK,
     "/v1/sparse-embeddings": Door.SPARSE,
     "/v1/embeddings:both": Door.BOTH,
+    "/v1/systemone": Door.SYSTEMONE,
 }
 DEPLOYMENTS = "/openai/deployments/"
 OPENAI = "/openai"
@@ -36,7 +38,10 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {
-    prefix + path: Entry(door, path, azure=bool(prefix)) for path, door in DOORS.items() for prefix in ("", OPENAI)
+    prefix + path: Entry(door, path, azure=bool(prefix))
+    for path, door in DOORS.items()
+    for prefix in ("", OPENAI)
+    if not prefix or door is not Door.SYSTEMONE
 }
 
 
@@ -49,7 +54,7 @@ def find(raw_path: str) -> Entry | None:
     if path.startswith(DEPLOYMENTS):
         model, _, rest = path[len(DEPLOYMENTS) :].partition("/")
         door = DOORS.get("/v1/" + rest)
-        if door is not None and model:
+        if door is not None and door is not Door.SYSTEMONE and model:
             return Entry(door, "/v1/" + rest, unquote(model), azure=True)
         return None
     return ENTRIES.get(path)

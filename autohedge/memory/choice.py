@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autohedge.core.types import Admitted, Candidate
+from autohedge.memory.affinity import Order
 from autohedge.memory.health import Entry, Health
 from autohedge.rules.standing import NEVER, State, Tier, Wish
 
@@ -56,6 +57,32 @@ class Choice:
         if chosen is not None:
             chosen.used = now
         return best
+
+    def first_by(
+        self,
+        order: Order,
+        candidates: Sequence[Candidate],
+        now: float,
+        retired: Callable[[Candidate], object],
+        *,
+        unheard: bool,
+    ) -> Admitted | None:
+        """The same by an order. `unheard`: one that never answered is as good as those that did."""
+        well: dict[str, Entry] = {}
+        for candidate in candidates:
+            if candidate.replica.seat.free:
+                entry = self._health.entry(candidate, now)
+                breaker = entry.breaker
+                seen = breaker.look(now, 1.0)
+                good = seen.tier is GOOD or (seen.tier is UNKNOWN and (unheard or not breaker.options.probed))
+                if good and seen.allowed and breaker.state is CLOSED and retired(candidate) is None:
+                    well[candidate.replica.id] = entry
+        best = next(iter(order([one for one in candidates if one.replica.id in well])), None) if well else None
+        if best is None:
+            return None
+        entry = well[best.replica.id]
+        entry.used = now
+        return Admitted(best, entry.breaker.stamp)
 
     def knock(self, candidates: Sequence[Candidate], now: float) -> Admitted | None:
         """One of `candidates` whose connections were refused or reset, if it is time to try it again."""

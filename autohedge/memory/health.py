@@ -98,10 +98,7 @@ class Health:
     def usable(self, snapshot: Snapshot, now: float) -> int:
         """How many replicas can serve at least one of their models."""
         good = {
-            candidate.replica.id
-            for route in snapshot.routes.values()
-            for candidate in route.candidates
-            if self.look(candidate, now).tier <= Tier.UNKNOWN
+            candidate.replica.id for candidate in snapshot.everybody() if self.look(candidate, now).tier <= Tier.UNKNOWN
         }
         return len(good)
 
@@ -142,7 +139,7 @@ class Health:
         """Know every pair of the snapshot, so that pools have their size; take over the openings that waited for them; forget
         models that a replica does not serve any more and that nobody asked for lately.
         """
-        listed = {(one.replica.id, one.served): one for route in snapshot.routes.values() for one in route.candidates}
+        listed = {(one.replica.id, one.served): one for one in snapshot.everybody()}
         for candidate in listed.values():
             self.entry(candidate, now)
         for entry in list(self._all()):

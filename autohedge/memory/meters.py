@@ -36,6 +36,7 @@ PROBES = "autohedge_probes_total"
 FAILOVERS = "autohedge_failovers_total"
 HEDGES = "autohedge_hedges_total"
 CHUNKS = "autohedge_stream_chunks_total"
+AFFINITY = "autohedge_affinity_total"
 FIRST_BYTE = "autohedge_first_byte_seconds"
 OVERHEAD = "autohedge_overhead_seconds"
 DURATION = "autohedge_duration_seconds"
@@ -49,6 +50,7 @@ COUNTERS: Mapping[str, tuple[str, ...]] = {
     FAILOVERS: (),
     HEDGES: ("event",),
     CHUNKS: (),
+    AFFINITY: ("backend", "replica", "result"),
 }
 HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
     FIRST_BYTE: (("backend",), LONG),
@@ -162,6 +164,10 @@ class Meters:
     def chunks(self, number: int) -> None:
         """Pieces of streams that were passed on."""
         self._count(CHUNKS, (), number)
+
+    def affinity(self, backend: str, replica: str, result: str) -> None:
+        """One request that has an order by its content: which replica it went to, and why to that one."""
+        self._count(AFFINITY, (backend, replica, result))
 
     def first_byte(self, backend: str, seconds: float) -> None:
         """From the start of an attempt to the first byte of its answer."""

@@ -17,6 +17,8 @@ Rules
 - An exact backend (a worker of the System One door) serves the models it declares under these very names: nothing that its
   engine lists beside them, nothing under its own name, and the name goes out as it came in.
 - An external backend that declares models serves only these: what else the account could buy is not offered.
+- A backend that takes any model has a wildcard beside its names: its only model while it lists one, so that both share what is
+  known of their health, else one without a name. What is asked reaches it as it came (attempt.py).
 - Candidates are ordered by priority, the lower number first, then as the sources gave them.
 
 It must not know: how a lesson came about, seats, breakers.
@@ -52,11 +54,14 @@ HOUSE = "autohedge"  # owned_by of a model whose engine names no owner
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What one replica could serve, by public name. `spare` counts only for names that nobody offers in `firm`."""
+    """What one replica could serve, by public name. `spare` counts only for names that nobody offers in `firm`, `wild` is for
+    any name.
+    """
 
     firm: Mapping[str, Candidate]
     spare: Mapping[str, Candidate]
     owners: Mapping[str, str]  # by the name that is sent
+    wild: Candidate | None = None
 
 
 def replica_id(backend: str, address: Address) -> str:
@@ -83,7 +88,8 @@ def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught:
     only = _only(seen, firm)
     spare = {name: only for name in backend.names if name not in firm} if only is not None else NOTHING
     owners = {model.id: model.owned_by for model in models if model.owned_by}
-    return Offers(firm, spare, owners)
+    wild = (only or seen.unheard()) if spec.takes_any else None
+    return Offers(firm, spare, owners, wild)
 
 
 def _only(seen: _Seen, firm: Mapping[str, Candidate]) -> Candidate | None:

@@ -162,6 +162,7 @@ class Registry:
         self.snapshot = Snapshot(
             version=self.snapshot.version + 1,
             routes=routes_of(basis.offers for basis in bases.values()),
+            wild=tuple(basis.offers.wild for basis in bases.values() if basis.offers.wild is not None),
             backends=MappingProxyType({name: backend.spec for name, backend in self._backends.items()}),
             replicas=MappingProxyType(replicas),
             lessons=MappingProxyType(self._lessons.copy()),

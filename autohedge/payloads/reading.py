@@ -11,7 +11,7 @@ It must not know: candidates, limits, who may serve what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autohedge.core.ask import Ask
@@ -91,9 +91,14 @@ def examine(door: Door, raw: bytes, encoding: str, bounds: Bounds) -> Reading:
     return Reading(ask, notes, parsed, bounds)
 
 
-def examine_all(door: Door, raw: bytes, encoding: str, bounds: Bounds, kinds: Iterable[Kind]) -> Examined:
-    """Reads a body and answers for every kind that may be asked about; for use in another process. Raises as `examine`."""
+def examine_all(
+    door: Door, raw: bytes, encoding: str, bounds: Bounds, kinds: Iterable[Kind], note: Callable[[Ask], object] = id
+) -> Examined:
+    """Reads a body and answers for every kind that may be asked about; for use in another process. `note` may write into the ask
+    what follows from the body, which does not come back. Raises as `examine`.
+    """
     reading = examine(door, raw, encoding, bounds)
+    note(reading.ask)
     found = {kind: reading.findings(kind) for kind in {Kind.AUTO, *kinds}}
     return Examined(replace(reading.ask, obj=None), found)
 

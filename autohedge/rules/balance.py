@@ -37,10 +37,10 @@ def round_robin(candidates: Sequence[Candidate]) -> Iterable[Candidate]:
 
 
 def state_hash(candidates: Sequence[Candidate], ring: Ring, key: int, c: float = 1.25) -> Iterator[Candidate]:
-    """Clockwise from `key`, members of the ring only by replica id; who is not on the ring yet comes last."""
+    """Clockwise from `key`, members of the ring by replica id; who is not on it comes last, the least loaded first."""
     here = {candidate.replica.id: candidate for candidate in candidates}
     ordered = [here.pop(member) for member in ring.walk(key) if member in here]
-    ordered += here.values()
+    ordered += least_outstanding(list(here.values()))
     spilled = list(bounded(ordered, _in_flight, c))
     spilled.sort(key=_rank)  # stable: the walk stays the order inside one priority
     return iter(spilled)

@@ -4,6 +4,7 @@ Rung 0 is the model that was asked for. The rungs after it come from `fallback_c
 needed: most requests use the first candidate, and the chain costs them nothing.
 
 Rules
+- The spare candidates of a route (wildcards) are offered where none of its own is.
 - In one rung: known-good replicas, then slow, ramping and unknown ones; the given order inside each tier.
 - A candidate that cannot fit the request, is retired, open, misconfigured, forced out or draining is skipped, and the
   reason is kept. So is a rung without candidates. What an earlier rung already offered is not offered again.
@@ -97,8 +98,14 @@ class Plan:
         self.skipped: list[Skipped] = []
 
     def __iter__(self) -> Iterator[Candidate]:
-        yield from self._group(self._route.candidates)
+        none = True
+        for candidate in self._group(self._route.candidates):
+            none = False
+            yield candidate
         offered = {_key(candidate) for candidate in self._route.candidates}
+        if none and self._route.spare:
+            offered.update(map(_key, self._route.spare))
+            yield from self._group(self._route.spare)
         for index, rung in enumerate(self._rungs, 1):
             if not self.fallback:
                 self.skipped.append(Skipped(index, rung.told, "fallback is off for this request"))

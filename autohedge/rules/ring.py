@@ -15,7 +15,8 @@ It must not know: what a key or a member is, health, load (`bounded` asks for it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import ceil
 from typing import TypeVar
 
@@ -25,18 +26,26 @@ T = TypeVar("T")
 
 PLACES = 8
 GOLDEN = 0x9E3779B97F4A7C15  # odd, so that multiples never meet
+BITS = 16  # members of one ring, as a power of two
+FEW = (1 << BITS) - 1
 
 
 class Ring:
-    """An immutable ring of member names. 16 members x 100 nodes build in about 30 ms; a walk's first step takes 1 us."""
+    """An immutable ring of members, placed by their names; `members` that are only names are their own. A member costs 2 ms when
+    it is new and 0.2 ms in each ring, a walk's first step 1 us.
+    """
 
-    __slots__ = ("_owners", "_places", "members")
+    __slots__ = ("_owners", "_places", "members", "nodes")
 
-    def __init__(self, members: Iterable[str], nodes: int = 100) -> None:
-        self.members = tuple(sorted(set(members)))
-        points = sorted((place, member) for member in self.members for place in _places(member, nodes))
-        self._places = [place for place, _ in points]
-        self._owners = [member for _, member in points]
+    def __init__(self, members: Iterable[str] | Mapping[str, str], nodes: int = 100) -> None:
+        named = members if isinstance(members, Mapping) else {name: name for name in members}
+        self.nodes = nodes
+        self.members = tuple(sorted(named))
+        points = sorted(
+            place << BITS | index for index, member in enumerate(self.members) for place in places(named[member], nodes)
+        )
+        self._places = [point >> BITS for point in points]
+        self._owners = [self.members[point & FEW] for point in points]
 
     def walk(self, key: int) -> Iterator[str]:
         """All members, each once, clockwise from the place of `key`."""
@@ -53,11 +62,11 @@ class Ring:
                     return
 
 
-def _places(member: str, nodes: int) -> Iterator[int]:
-    for index in range(nodes):
-        node = fnv1a64(f"{index}#{member}".encode())
-        for place in range(PLACES):
-            yield spread((node + place * GOLDEN) & MASK)
+@lru_cache(256)
+def places(name: str, nodes: int) -> tuple[int, ...]:
+    """Where a member of that name stands."""
+    found = (fnv1a64(f"{index}#{name}".encode("utf-8", "surrogatepass")) for index in range(nodes))
+    return tuple(spread((node + place * GOLDEN) & MASK) for node in found for place in range(PLACES))
 
 
 def bounded(order: Sequence[T], load: Callable[[T], int], c: float = 1.25, least: int = 4) -> Iterator[T]:

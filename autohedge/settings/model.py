@@ -21,6 +21,7 @@ from autohedge.settings.durations import Duration
 from autohedge.settings.errors import dotted
 from autohedge.settings.health import Breaker, Health, Probe, Startup
 from autohedge.settings.people import Admin, Alerts, Auth
+from autohedge.settings.routing import Routing
 from autohedge.settings.scalars import (
     AtLeastOne,
     Flag,
@@ -179,6 +180,7 @@ class Settings(Section):
     startup: Startup = Field(default=Startup(), description="What must answer before requests are accepted.")
     validation: Validation = Field(default=Validation(), description="Checks before any engine sees a request.")
     openai: OpenAI = Field(default=OpenAI(), description="The OpenAI-compatible door.")
+    routing: Routing = Field(default=Routing(), description="The System One door: which worker, how often again.")
     upstream_registry: Mapping[BackendName, Backend] = Field(default={}, description="Backends by name.")
     sources: Sources = Field(default=Sources(), description="Where else backends come from.")
     workers: Workers = Field(default=Workers(), description="Workers of the System One door.")

@@ -85,10 +85,9 @@ class Pinger:
         self._version = snapshot.version
         self._means.health.settle(snapshot, now)
         found: dict[str, Candidate] = {}
-        for route in snapshot.routes.values():
-            for candidate in route.candidates:
-                if self._round.external or not candidate.backend.external:
-                    found.setdefault(candidate.replica.id, candidate)
+        for candidate in snapshot.everybody():
+            if self._round.external or not candidate.backend.external:
+                found.setdefault(candidate.replica.id, candidate)
         self._candidates = found
         self._due = {replica: self._due.get(replica, now + self._pause()) for replica in found}
 

@@ -157,16 +157,15 @@ class Prober:
         self._seen = snapshot.version, external
         self._means.health.settle(snapshot, now)
         turns: dict[tuple[str, str], _Turn] = {}
-        for route in snapshot.routes.values():
-            for candidate in route.candidates:
-                key = (candidate.replica.id, candidate.served)
-                if key in turns or (candidate.backend.external and not external):
-                    continue
-                turn = self._turns.get(key)
-                if turn is None or turn.candidate.replica is not candidate.replica:
-                    turn = _Turn(candidate, now + SOON * self._means.draw())
-                turn.candidate = candidate
-                turns[key] = turn
+        for candidate in snapshot.everybody():
+            key = (candidate.replica.id, candidate.served)
+            if key in turns or (candidate.backend.external and not external):
+                continue
+            turn = self._turns.get(key)
+            if turn is None or turn.candidate.replica is not candidate.replica:
+                turn = _Turn(candidate, now + SOON * self._means.draw())
+            turn.candidate = candidate
+            turns[key] = turn
         self._turns = turns
         self._models = Counter(replica for replica, _ in turns)
 

@@ -42,6 +42,7 @@ FLOORS = {
     "race": 6,
     "stream": 6,
     "checking": 7,
+    "deciding": 7,
     "answering": 7,
     "speaking": 7,
     "telling": 7,

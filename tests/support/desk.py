@@ -12,6 +12,7 @@ from autohedge.core.ask import Ask
 from autohedge.core.types import Candidate, Door, Lesson, Snapshot
 from autohedge.examiner import Examiner
 from autohedge.fallback import chains
+from autohedge.memory.affinity import Affinity
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
@@ -100,6 +101,7 @@ class Desk:
             retirements=Retirements(self.shelf, clock),
             cooling=Cooling(self.shelf),
             shared=cast("Shared", self.shelf),
+            affinity=Affinity(),
             exhausted=lambda model, _why: self.told.append(f"exhausted {model}"),
             clock=clock,
             wall=clock,

@@ -1,0 +1,72 @@
+"""A worker that answers every POST with given bytes and keeps what it received: for answers that no engine would make up."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import cast
+
+from autohedge.engine.sample import SampleEngine
+
+MODELS = b'{"object":"list","data":[{"id":"%b","object":"model"}]}'
+
+
+class Canned:
+    """`status`, `headers` and `body` are the answer of the moment, `wait` the seconds before it; `requests` what came: head, body.
+
+    It stands where a `SampleEngine` stands in `house(...)`.
+    """
+
+    def __init__(self, model: str = "dex") -> None:
+        self.model = model
+        self.status = 200
+        self.headers: list[tuple[str, str]] = [("content-type", "application/json")]
+        self.body = b'{"model":"served","answers":{},"usage":{"input_tokens":1,"output_tokens":0}}'
+        self.wait = 0.0
+        self.healthy = 200
+        self.requests: list[tuple[bytes, bytes]] = []
+        self.url = ""
+        self._server: asyncio.Server | None = None
+
+    @property
+    def engine(self) -> SampleEngine:
+        """For `house(...)`, which starts and stops it."""
+        return cast("SampleEngine", self)
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.url = f"http://{host}:{port}"
+        return self.url
+
+    async def stop(self) -> None:
+        """Listen no longer; connections that stand end with the loop."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                lines = head.lower().split(b"\r\n")
+                size = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
+                body = await reader.readexactly(size)
+                writer.write(await self._answer(head, body))
+                await writer.drain()
+        writer.close()
+
+    async def _answer(self, head: bytes, body: bytes) -> bytes:
+        if head.startswith(b"POST"):
+            self.requests.append((head, body))
+            await asyncio.sleep(self.wait)
+            return whole(self.status, self.headers, self.body)
+        path = head.split(b" ")[1]
+        if path == b"/v1/models":
+            return whole(200, [("content-type", "application/json")], MODELS % self.model.encode())
+        return whole(self.healthy if path.startswith(b"/health") else 404, [], b"")
+
+
+def whole(status: int, headers: list[tuple[str, str]], body: bytes) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers), f"content-length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
