@@ -88,7 +88,7 @@ def everybody(snapshot: Snapshot) -> tuple[Candidate, ...]:
             or Door.SYSTEMONE not in DIALECTS[one.kind].doors
         ):
             continue
-        sure = able is not None or one.kind is Kind.SYSTEMONE or one.backend.takes_any
+        sure = able is not None or one.kind is Kind.SYSTEMONE or one.backend.takes_any or one.backend.exact
         (known if sure else might).setdefault(one.replica.id, one)
     return tuple((known or might).values())
 

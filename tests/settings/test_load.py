@@ -99,7 +99,7 @@ def test_lenient_warns_of_unknown_keys_and_keeps_the_rest() -> None:
     with pytest.raises(ConfigErrors):
         text(content)
     with pytest.raises(ConfigErrors) as caught:
-        text("routing: x\nserver: {workers: x}", lenient=True)
+        text("tracing: x\nserver: {workers: x}", lenient=True)
     assert [error.path for error in caught.value.errors] == ["server.workers"]
 
 
