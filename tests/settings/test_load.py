@@ -89,9 +89,7 @@ def test_a_file_that_cannot_be_read_is_an_error_always() -> None:
 
 def test_lenient_warns_of_unknown_keys_and_keeps_the_rest() -> None:
     """Facts 8, item 28: eidex ignores unknown keys; wrong types stay errors."""
-    content = (
-        "server: {listen: ':8080', old: 1}\ntracing: {on: 1}\nmodels: [{id: dex, max_model_len: 262144, x: y}]\n"
-    )
+    content = "server: {listen: ':8080', old: 1}\ntracing: {on: 1}\nmodels: [{id: dex, max_model_len: 262144, x: y}]\n"
     loaded = text(content, lenient=True)
     assert loaded.settings.server.listen == ":8080"
     assert loaded.settings.static_models[0].id == "dex"
