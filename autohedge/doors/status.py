@@ -152,14 +152,14 @@ def _add_models(app: FastAPI, tools: Tools) -> None:
     @app.api_route("/openai/v1/models", methods=READ)
     @app.api_route("/openai/models", methods=READ)
     async def models() -> JSONResponse:
-        return JSONResponse(models_page(tools.registry.snapshot))
+        return JSONResponse(models_page(tools.registry.snapshot, static=tools.settings.static_models))
 
     @app.api_route("/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/models/{name:path}", methods=READ)
     async def model(name: str) -> JSONResponse:
         snapshot = tools.registry.snapshot
-        entry = one_model(snapshot, name)
+        entry = one_model(snapshot, name, static=tools.settings.static_models)
         if entry is None:
             close = nearest(name, snapshot.routes)
             hint = f"; did you mean {', '.join(close)}?" if close else ""

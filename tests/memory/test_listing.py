@@ -5,6 +5,7 @@ from __future__ import annotations
 from autohedge.core.types import Snapshot
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import Registry
+from autohedge.settings.upstream import StaticModel
 from tests.support.world import backend, lesson, model, seen
 
 
@@ -54,6 +55,65 @@ def test_only_what_is_usable_is_listed() -> None:
     page = models_page(snapshot(), lambda candidate: candidate.replica.id == "b@t2:8000")
     assert [entry["id"] for entry in page["data"]] == ["b", "dex"]
     assert one_model(snapshot(), "jev", lambda candidate: candidate.replica.backend == "b") is None
+
+
+SEED = StaticModel(id="dex", created=1790921023, owned_by="sglang", root="dex", parent=None, max_model_len=262144)
+
+
+def test_static_entries_stand_before_what_is_served() -> None:
+    """E13, E15: eidex's `models[]` as it is written, served or not; then the rest by name, none of them twice."""
+    page = models_page(snapshot(), static=[StaticModel(id="zoo"), SEED, StaticModel(id="dex")])
+    assert [entry["id"] for entry in page["data"]] == ["zoo", "dex", "a", "aux", "b", "jev"]
+    assert [entry["name"] for entry in page["models"]] == ["zoo", "dex", "a", "aux", "b", "jev"]
+    assert page["data"][1] == {
+        "id": "dex",
+        "object": "model",
+        "created": 1790921023,
+        "owned_by": "sglang",
+        "root": "dex",
+        "parent": None,
+        "max_model_len": 262144,
+    }
+
+
+def test_the_seed_s_own_answer() -> None:
+    """E16: `parent` is there and null; the order of the keys is the seed's."""
+    (entry,) = models_page(Snapshot(), static=[SEED])["data"]
+    assert list(entry) == ["id", "object", "created", "owned_by", "root", "parent", "max_model_len"]
+
+
+def test_a_static_entry_has_defaults_and_what_was_learned() -> None:
+    """facts 8.26: created 0, owner sglang, root is the id, no parent; a window only where somebody knows it."""
+    assert one_model(snapshot(), "dex", static=[StaticModel(id="dex")]) == {
+        "id": "dex",
+        "object": "model",
+        "created": 0,
+        "owned_by": "sglang",
+        "root": "dex",
+        "parent": None,
+        "max_model_len": 800,
+    }
+    bare = one_model(Snapshot(), "x", static=[StaticModel(id="x", parent="base", root="y")])
+    assert bare is not None
+    assert (bare["root"], bare["parent"]) == ("y", "base")
+    assert "max_model_len" not in bare
+
+
+def test_a_date_is_the_static_entry_s_own() -> None:
+    """typesafe-sdk wants a date as text; one beyond all calendars is none."""
+    page = models_page(Snapshot(), static=[SEED, StaticModel(id="x", created=10**15)])
+    assert [entry["release_date"] for entry in page["models"]] == ["2026-10-02", "1970-01-01"]
+
+
+def test_what_is_behind_a_wildcard_is_listed() -> None:
+    """It stands in no route, since it is asked only where nobody has the model."""
+    registry = Registry()
+    registry.apply("workers", seen(backend("w", "t1", exact=True, takes_any=True)), 1.0)
+    registry.learn("w@t1:8000", lesson(model("nimble", context=400, owned_by="sglang")), 1.0)
+    assert [entry["id"] for entry in models_page(registry.snapshot)["data"]] == ["nimble"]
+    entry = one_model(registry.snapshot, "nimble")
+    assert entry is not None
+    assert (entry["owned_by"], entry["max_model_len"]) == ("sglang", 400)
 
 
 def test_nothing_known() -> None:
