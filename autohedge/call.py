@@ -12,6 +12,7 @@ from typing import Any
 from autohedge.core.types import Attempt, Door
 from autohedge.wire.server_exchange import Exchange
 
+INSIDE = bytes(range(0x80, 0xC0))  # bytes inside of a UTF-8 character: all others begin one, also where a piece was cut
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
@@ -97,9 +98,14 @@ class Out:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
+    def passed(self, data: bytes) -> None:
+        """Count a piece that somebody else sends."""
+        self.sent += len(data)
+        self._note(data)
+
     def _note(self, data: bytes) -> None:
         """What only a log wants to know."""
         if self.count:
-            self.chars += len(data.decode("utf-8", "ignore"))
+            self.chars += len(data) if data.isascii() else len(data.translate(None, INSIDE))
         if self.keep > len(self.kept):
             self.kept += data[: self.keep - len(self.kept)]

@@ -73,3 +73,21 @@ def test_two_calls_share_nothing() -> None:
     one, two = (Call(Door.CHAT, "/", b"", [], [], b"", "", b"", 0.0, 1.0) for _ in range(2))
     assert one.attempts is not two.attempts
     assert not one.poured
+
+
+def test_a_character_cut_in_two_pieces_is_one() -> None:
+    """E135: characters are counted whole, however a stream cuts them."""
+    client, text = Client(), "aé€🙂".encode()
+    for cut in range(len(text)):
+        out = Out(client.send, count=True)
+        run(out.write(text[:cut]))
+        run(out.write(text[cut:]))
+        assert out.chars == 4
+
+
+def test_a_piece_that_somebody_else_sends_is_counted_and_kept() -> None:
+    client = Client()
+    out = Out(client.send, keep=3, count=True)
+    out.passed("ähm".encode())
+    assert (out.sent, out.chars, bytes(out.kept)) == (4, 3, "äh".encode())
+    assert client.messages == []

@@ -17,6 +17,7 @@ from autohedge.call import Call, Out
 
 BODY_LIMIT = 1 << 20
 LOGGER = logging.getLogger("autohedge.access")
+CODE = "autohedge.error_codes"  # the list in a management request's scope that its refusal is noted in
 FLOORS = {"off": 1000, "error": 500, "warning": 400, "info": 0, "debug": 0}
 
 
@@ -60,8 +61,9 @@ class AccessLog:
             "request_chars": _chars(line.request_body),
             "response_chars": out.chars,
             "remote": line.remote,
-            "request_id": line.request_id,
         }
+        if line.request_id:
+            record["request_id"] = line.request_id
         for name, value in line.headers:
             if name in (b"x-forwarded-for", b"user-agent"):
                 record[name.decode().replace("-", "_")] = value.decode("latin-1")

@@ -28,7 +28,7 @@ from autohedge.core.problems import (
 )
 from autohedge.core.types import Door
 from autohedge.doors.access import CREDENTIALS, Gatekeeper
-from autohedge.doors.access_log import AccessLog, Line
+from autohedge.doors.access_log import CODE, AccessLog, Line
 from autohedge.doors.envelope import ENVELOPES, code_at, openai, rendered
 from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
@@ -160,23 +160,33 @@ class Edge:
         if not self.log.on:
             await self.management(scope, receive, send)
             return
-        clock = self.relay.tools.clock
+        log, clock = self.log, self.relay.tools.clock
         started = clock()
-        out = Out(send, self.log.keep, count=self.log.on)
+        out = Out(send, log.keep, count=True)
+        asked = bytearray()
+        codes: list[str] = []
+        scope[CODE] = codes
+
+        async def heard() -> MutableMapping[str, Any]:
+            message = await receive()
+            asked.extend(message.get("body", b""))
+            return message
 
         async def counted(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 out.status = message["status"]
             else:
-                out.sent += len(message.get("body", b""))
+                out.passed(message.get("body", b""))
             await send(message)
 
         try:
-            await self.management(scope, receive, counted)
+            await self.management(scope, heard, counted)
         finally:
-            if self.log.wants(out.status):
-                line = _line(scope, out.status, clock() - started, b"", _id_of(scope["headers"]), "")
-                self.log.write(line, out, None)
+            if log.wants(out.status):
+                line = _line(
+                    scope, out.status, clock() - started, bytes(asked), _id_of(scope["headers"]), "".join(codes[-1:])
+                )
+                log.write(line, out, None)
 
 
 def _line(scope: Scope, status: int, elapsed: float, body: bytes, request_id: bytes, code: str) -> Line:

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Router
 
 from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
+from autohedge.doors.access_log import CODE
 from autohedge.doors.envelope import openai, rendered, smg
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
@@ -27,7 +28,6 @@ from autohedge.watchers.gate import Gate
 
 READ = ["GET", "HEAD"]
 WORKERS = "/workers"
-CODE = "autohedge.error_code"  # where the scope of a request holds the code of its refusal
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ def _add_refusals(app: FastAPI, tools: Tools, new_id: Callable[[], bytes]) -> No
 
     async def problem(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, Problem)
-        request.scope[CODE] = raised.code
+        request.scope.get(CODE, []).append(raised.code)
         request_id = request.headers.get("x-request-id", "").encode("latin-1") or new_id()
         status, headers, body = rendered(raised, request_id, smg if speaks_eidex(request) else openai)
         return Response(body, status, headers={name.decode(): value.decode("latin-1") for name, value in headers})

@@ -191,9 +191,8 @@ class Pictures:
         self._now = tools.clock()
         self._replicas = {endpoint(replica.address): replica for replica in snapshot.replicas.values()}
         self._places: dict[str, list[Candidate]] = {}
-        for route in snapshot.routes.values():
-            for candidate in route.candidates:
-                self._places.setdefault(candidate.replica.id, []).append(candidate)
+        for candidate in snapshot.everybody():
+            self._places.setdefault(candidate.replica.id, []).append(candidate)
 
     def of(self, workers: list[Registered]) -> list[dict[str, Any]]:
         return [self._one(worker) for worker in workers]

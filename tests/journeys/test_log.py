@@ -140,6 +140,35 @@ def test_management_requests_are_told_too(caplog: pytest.LogCaptureFixture) -> N
     assert "sk-secret" not in caplog.text
 
 
+def test_all_of_it_holds_for_every_path(caplog: pytest.LogCaptureFixture) -> None:
+    """E146, E139: other paths than the data path have sizes, characters, bodies and the code of a refusal as well."""
+    body = json.dumps({"url": "ftp://wörker"}, ensure_ascii=False).encode()
+
+    async def main() -> None:
+        async with alone(config=_config("debug")) as edge:
+            await edge.post(body, "/workers", {"x-request-id": "mine", "x-forwarded-for": "10.0.0.1"})
+            await edge.post(body, "/workers", {"user-agent": "bifrost"})
+            await edge.get("/nowhere")
+            await edge.get("/liveness")
+
+    run(main())
+    far, here, nowhere, alive = lines(caplog)
+    assert (far["status"], far["error_code"], far["request_id"]) == (403, "forbidden", "mine")
+    assert far["x_forwarded_for"] == "10.0.0.1"
+    assert (here["status"], here["error_code"], here["level"]) == (400, "BAD_REQUEST", "WARN")
+    assert here["user_agent"] == "bifrost"
+    assert "request_id" not in here
+    assert (here["request_bytes"], here["request_chars"]) == (len(body), len(body) - 1)
+    assert here["request_body"] == body.decode()
+    assert json.loads(here["response_body"])["error"]["code"] == "BAD_REQUEST"
+    assert here["response_bytes"] == here["response_chars"] == len(here["response_body"])
+    assert (nowhere["status"], nowhere["error_code"]) == (404, "not_found")
+    assert (alive["response_body"], alive["response_chars"]) == ("OK", 2)
+    assert "error_code" not in alive
+    assert all("response_truncated" not in line and "request_truncated" not in line for line in lines(caplog))
+    assert all("attempts" not in line and "worker" not in line for line in lines(caplog))
+
+
 @pytest.mark.parametrize(("fault", "named"), [("status=400", True), ("reset", False), ("status=500", False)])
 def test_only_who_answered_is_the_worker(fault: str, named: bool, caplog: pytest.LogCaptureFixture) -> None:
     """eidex: no worker where no answer was committed; who was tried stands in `tried`."""
