@@ -205,7 +205,7 @@ def test_a_retirement_that_one_of_four_workers_meets_is_obeyed_by_all(tmp_path: 
             config = PROVIDERS.replace("WORKERS", "4") + "".join(map(provider, ("walkai", "spare"), urls)) + SPARE
             front = await asyncio.to_thread(edge, config, tmp_path)
             with ending(front):
-                await until(lambda: front.output().count(" listens on ") == 4, 20)
+                await until(lambda: front.output().count(" listens on ") == 4, 60)
                 assert await ask(front.url) == (200, "spare")
                 await asyncio.sleep(1)
                 assert set(await asyncio.gather(*(ask(front.url) for _ in range(60)))) == {(200, "spare")}

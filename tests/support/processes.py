@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Child:
