@@ -185,7 +185,6 @@ class House:
     def _wire(self, asker: Asker) -> None:
         self.asker = asker
         settings = self.settings
-        validation = settings.validation
         state = settings.state
         store = open_store(state.url, state.prefix, Path(self.env.get("AUTOHEDGE_DATA") or "."), time.time)
         host = socket.gethostname()
@@ -216,7 +215,7 @@ class House:
             chains=chains(settings),
             registry=self.registry,
             health=self.health,
-            examiner=Examiner(Bounds(validation.max_decoded_bytes, validation.schema_depth), self._kinds),
+            examiner=Examiner(_bounds(settings), self._kinds),
             learner=self.learner,
             attempter=Attempter(self.pools.of, self.clock, settings.timeouts, self.room.freed),
             room=self.room,
@@ -365,6 +364,7 @@ class House:
         self.settings = self.tools.settings = new
         self.tools.chains = chains(new)
         self.tools.attempter.timeouts = new.timeouts
+        self.tools.examiner.bounds = _bounds(new)
         self.room.size = new.queue.size
         self.probers.reload(new)
         self.edge.log = AccessLog(new.server.access_log)
@@ -373,6 +373,16 @@ class House:
         self.discovery.reload(new)
         LOGGER.info("the configuration was taken over")
         return ()
+
+
+def _bounds(settings: Settings) -> Bounds:
+    validation, door = settings.validation, settings.systemone
+    return Bounds(
+        validation.max_decoded_bytes,
+        validation.schema_depth,
+        decision_depth=door.max_depth,
+        decisions=door.validate,
+    )
 
 
 def _calm_collector() -> None:

@@ -35,6 +35,7 @@ class Call:
     id: bytes
     started: float
     deadline: float
+    media: str = ""  # Content-Type, at the System One door
     lines: bytes = b""  # `forwarded` as it stands in a head, once made
     model: str | None = None
     named: str | None = None  # the model that the body names

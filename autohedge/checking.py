@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from autohedge.call import Call
 from autohedge.core.ask import Ask
-from autohedge.core.problems import BadRequest, Detail, NotFound, Problem, Unavailable
-from autohedge.core.types import NOTHING, Candidate, Route, Snapshot
+from autohedge.core.problems import BadRequest, Detail, NotFound, Problem, Unavailable, gathered
+from autohedge.core.types import NOTHING, Candidate, Door, Route, Snapshot
 from autohedge.memory.affinity import Order
 from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
 from autohedge.rules.chain import Rung
+from autohedge.rules.decisions import over
 from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusal
 from autohedge.tools import Tools
 
@@ -44,7 +45,7 @@ class Checked:
     route: Route
     rungs: tuple[Rung, ...]
     against: Callable[[Candidate], str]
-    refused: BadRequest | None = None
+    refused: Problem | None = None
     order: Order | None = None
     own: int = 0
 
@@ -115,11 +116,19 @@ class Checker:
         self._tools = tools
 
     def plainly(self, call: Call, reading: Reading | Examined, snapshot: Snapshot, route: Route) -> Checked | None:
-        """The check of nearly every request: nothing against it, and surely room for it. None: look closely."""
+        """The check of nearly every request: nothing against it, and surely room for it. None: look closely.
+
+        Raises BadRequest for a System One request over the limits that hold for every model here.
+        """
         tools = self._tools
         rungs = tools.chains.of(route.model)
-        if not tools.settings.validation.mode:
+        settings = tools.settings
+        if not settings.validation.mode or (reading.ask.door is Door.SYSTEMONE and not settings.systemone.validate):
             return Checked(snapshot, route, self._wanted(call, rungs), _nothing)
+        if reading.ask.sizes is not None and settings.systemone.counts:
+            broken = over(reading.ask.sizes, settings.systemone.counts, "this server", tools.wall())
+            if broken:
+                raise self._refused(call, gathered(broken))
         if rungs or not plainly_fits(reading.ask, route, _size(call, reading.ask)):
             return None
         for kind in route.kinds:
@@ -144,7 +153,7 @@ class Checker:
 
         refused = None
         if not (fit.usable or spare.usable) and (fit.skipped or spare.skipped):
-            refused = self._refused(call, Fit((), fit.skipped + spare.skipped))
+            refused = self._refused(call, refusal(Fit((), fit.skipped + spare.skipped)))
         if refused is not None and not rungs:
             raise refused
         usable = replace(route, candidates=fit.usable, spare=spare.usable)
@@ -153,8 +162,8 @@ class Checker:
     def _wanted(self, call: Call, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
         return () if rungs and no_fallback(call) else rungs
 
-    def _refused(self, call: Call, fit: Fit) -> BadRequest:
-        problem = refusal(fit)
+    def _refused(self, call: Call, problem: Problem) -> Problem:
+        """The problem, counted."""
         for detail in problem.details:
             self._tools.meters.reject(detail.code, detail.param, call.asked)
         return problem

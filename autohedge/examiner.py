@@ -35,7 +35,7 @@ class Examiner:
     """`kinds` names the provider kinds of the current snapshot, for which a helper process must prepare findings."""
 
     def __init__(self, bounds: Bounds, kinds: Callable[[], frozenset[Kind]]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds  # replaced on reload
         self._kinds = kinds
         self._helper: ProcessPoolExecutor | None = None
 
@@ -46,7 +46,7 @@ class Examiner:
         raw = call.body
         if cost(raw) > PATIENCE or (call.encoding and len(raw) > COMPRESSED_HERE):
             return None
-        return examine(call.door, raw, call.encoding, self._bounds)
+        return examine(call.door, raw, call.encoding, self.bounds, call.media)
 
     async def elsewhere(self, call: Call) -> Examined:
         """The same in the helper process. Raises InternalError when it died over this body, twice."""
@@ -63,7 +63,8 @@ class Examiner:
         raise InternalError("the body could not be examined: the process that reads large bodies ended over it")
 
     def _handed(self, helper: ProcessPoolExecutor, call: Call) -> Future[Examined]:
-        return helper.submit(examine_all, call.door, call.body, call.encoding, self._bounds, self._kinds(), note_key)
+        how = call.encoding, call.media
+        return helper.submit(examine_all, call.door, call.body, how, self.bounds, self._kinds(), note_key)
 
     def close(self) -> None:
         if self._helper is not None:

@@ -24,8 +24,6 @@ RESTART = (
     "timeouts.connect",
     "timeouts.count",
     "timeouts.body",
-    "validation.schema_depth",
-    "validation.max_decoded_bytes",
     "sources",
     "learning",
     "state",

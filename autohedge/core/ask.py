@@ -12,6 +12,21 @@ from autohedge.core.types import Door
 
 
 @dataclass(slots=True)
+class Sizes:
+    """How large the parts of a System One request are, for the limits of a model.
+
+    `options` and `levels` hold (question id, how many) for each choice and score whose criteria can be counted.
+    """
+
+    questions: int = 0
+    options: tuple[tuple[str, int], ...] = ()
+    levels: tuple[tuple[str, int], ...] = ()
+    images: int = 0
+    state_bytes: int = 0  # UTF-8; that of the whole body where the state is no string
+    body_bytes: int = 0  # after Content-Encoding is undone
+
+
+@dataclass(slots=True)
 class Ask:
     """What the checks need to know of one request body. The body itself is forwarded as it came.
 
@@ -32,4 +47,5 @@ class Ask:
     response_format: bool = False
     truncates: bool = False
     key: int | None = None  # its affinity (rules/keys.py), where it was examined in another process
+    sizes: Sizes | None = None  # at the System One door
     obj: Any = None  # the parsed body (a dict), None when it was examined in another process

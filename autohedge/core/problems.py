@@ -2,6 +2,7 @@
 
 Problem
 ├── BadRequest        400  the request cannot succeed anywhere; `details` lists every finding
+│   └── Unprocessable 422  the same, where an operator wants System One clients to see what TypeSafe answers
 ├── Unauthorized      401  the Authorization header is malformed or not accepted
 ├── Forbidden         403
 ├── NotFound          404  unknown path or model
@@ -42,6 +43,31 @@ CODES = {
     "method_not_allowed": "the path exists with other methods",
     "body_too_large": "the body is over server.max_body_bytes",
     "unsupported_media_type": "the Content-Type or Content-Encoding is not one that can be read",
+    "empty_body": "System One: the body holds nothing",
+    "missing_field": "System One: a field that the model's servers need is not there",
+    "invalid_type": "System One: a field holds another kind of value",
+    "unknown_field": "System One: the server refuses this field by name; the message tells the right one",
+    "unsupported_field": "System One: the field belongs to another API, or this kind of server does not take it",
+    "empty_state": "System One: the server needs a state that is not empty",
+    "empty_questions": "System One: questions holds none",
+    "invalid_question_id": "System One: a question's id is empty or blank",
+    "missing_type": "System One: a question has no type",
+    "invalid_question_type": "System One: the type is none of those that are known",
+    "nothing_to_decide": "System One: a question has neither instructions nor a description to decide on",
+    "invalid_option_name": "System One: an option's name is blank or breaks the line",
+    "duplicate_option": "System One: two options differ by nothing but case or outer spaces",
+    "invalid_level": "System One: the description of a level is not one",
+    "too_many_questions": "System One: more questions than the model takes in one request",
+    "too_few_options": "System One: fewer options than the model needs",
+    "too_many_options": "System One: more options than the model takes",
+    "too_few_levels": "System One: fewer levels than the model needs",
+    "too_many_levels": "System One: more levels than the model takes",
+    "too_many_images": "System One: more images than the model takes",
+    "images_not_supported": "System One: the model reads no images",
+    "duplicate_key": "System One: model, state or questions stands twice at the top of the body",
+    "invalid_number": "System One: NaN or Infinity, which are not JSON",
+    "too_deep": "System One: objects and arrays nest deeper than the server can read",
+    "unsupported_encoding": "System One: a Content-Encoding other than gzip and zstd",
     "rate_limited": "over the caller's rate",
     "upstream_failed": "every attempt ended badly",
     "no_backend": "the model is known, but nothing can serve it now",
@@ -71,13 +97,14 @@ class Detail:
     value: Any = None
     limit: int | None = None
     source: str | None = None
+    steps: tuple[str | int, ...] = ()  # the path step by step, where the door tells it that way
 
     def shown(self) -> dict[str, Any]:
         """The finding as JSON, without the empty fields."""
         return {
             key: value
             for key, value in asdict(self).items()
-            if value is not None or key in {"param", "code", "message"}
+            if key != "steps" and (value is not None or key in {"param", "code", "message"})
         }
 
 
@@ -124,6 +151,12 @@ class BadRequest(Problem):
     status = 400
     type = "invalid_request_error"
     default_code = "invalid_value"
+
+
+class Unprocessable(BadRequest):
+    """The same at the System One door where `systemone.validation_status` is 422."""
+
+    status = 422
 
 
 class Unauthorized(Problem):
@@ -201,8 +234,11 @@ def by_status(status: int) -> type[Problem]:
     return next((kind for kind in Problem.__subclasses__() if kind.status == status < 500), BadRequest)
 
 
-def gathered(details: Sequence[Detail]) -> BadRequest:
-    """One 400 for all findings: the first one's sentence leads, the rest are counted and listed."""
+def gathered(details: Sequence[Detail]) -> Problem:
+    """One 400 for all findings: the first one's sentence leads, the rest are counted and listed. A Content-Type that nobody
+    reads is a 415.
+    """
     first = details[0]
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return BadRequest(first.message + more, code=first.code, param=first.param, details=details)
+    kind = Unsupported if first.code == Unsupported.default_code else BadRequest
+    return kind(first.message + more, code=first.code, param=first.param, details=details)

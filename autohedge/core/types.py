@@ -32,7 +32,8 @@ class Kind(StrEnum):
     TGI = "tgi"
     LLAMACPP = "llamacpp"
     AZURE = "azure"
-    SYSTEMONE = "systemone"
+    SYSTEMONE = "systemone"  # of unknown make
+    TYPESAFE = "typesafe"
 
 
 class Door(StrEnum):
@@ -52,6 +53,7 @@ class Door(StrEnum):
 class Rank(IntEnum):
     """How much a learned figure is worth; a higher rank wins (facts: engine > arguments > env and labels > config)."""
 
+    KIND = 0  # what this kind of server takes unless somebody knows better
     CONFIG = 1
     LABEL = 2
     ENV = 3
@@ -86,6 +88,7 @@ class Limits:
     max_input: Fact[int] | None = None  # the prompt alone
     max_output: Fact[int] | None = None  # largest explicit max_tokens
     abilities: Mapping[str, Fact[bool]] = field(default_factory=lambda: NOTHING)
+    counts: Mapping[str, Fact[int]] = field(default_factory=lambda: NOTHING)  # System One; names as in `model_limits`
 
 
 UNKNOWN_LIMITS = Limits()

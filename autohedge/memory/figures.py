@@ -20,11 +20,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from autohedge.core.types import UNKNOWN_LIMITS, Fact, Limits, Rank
+from autohedge.core.types import NOTHING, UNKNOWN_LIMITS, Fact, Limits, Rank
 
 T = TypeVar("T")
 
-TAUGHT = ("context", "max_input", "max_output")  # the limits that an engine's error text can name
+TAUGHT = ("context", "max_input", "max_output", "max_options")  # the limits that an engine's error text can name
+COUNTED = ("max_options",)  # those of them that `Limits.counts` holds
 REFUSAL = "named by the engine when it refused a request"
 
 
@@ -48,7 +49,7 @@ def _output(first: Fact[int] | None, second: Fact[int] | None) -> Fact[int] | No
     return stronger(first, second)
 
 
-def _abilities(first: Mapping[str, Fact[bool]], second: Mapping[str, Fact[bool]]) -> Mapping[str, Fact[bool]]:
+def _each(first: Mapping[str, Fact[T]], second: Mapping[str, Fact[T]]) -> Mapping[str, Fact[T]]:
     if not second or not first:
         return first or second
     merged = dict(first)
@@ -69,7 +70,8 @@ def combined(first: Limits, second: Limits) -> Limits:
         context=stronger(first.context, second.context),
         max_input=stronger(first.max_input, second.max_input),
         max_output=_output(first.max_output, second.max_output),
-        abilities=_abilities(first.abilities, second.abilities),
+        abilities=_each(first.abilities, second.abilities),
+        counts=_each(first.counts, second.counts),
     )
 
 
@@ -78,14 +80,20 @@ def taught(teaches: Mapping[str, int], now: float) -> Limits:
     facts = {
         name: Fact(value, REFUSAL, Rank.ERROR, now) for name, value in teaches.items() if name in TAUGHT and value > 0
     }
-    return Limits(context=facts.get("context"), max_input=facts.get("max_input"), max_output=facts.get("max_output"))
+    return Limits(
+        context=facts.get("context"),
+        max_input=facts.get("max_input"),
+        max_output=facts.get("max_output"),
+        counts={name: fact for name, fact in facts.items() if name in COUNTED} or NOTHING,
+    )
 
 
 def says(limits: Limits, other: Limits) -> bool:
-    """Whether `limits` name the same number of tokens wherever `other` names one."""
-    pairs = (
+    """Whether `limits` name the same number wherever `other` names one."""
+    pairs = [
         (limits.context, other.context),
         (limits.max_input, other.max_input),
         (limits.max_output, other.max_output),
-    )
+        *((limits.counts.get(name), fact) for name, fact in other.counts.items()),
+    ]
     return all(two is None or (one is not None and one.value == two.value) for one, two in pairs)

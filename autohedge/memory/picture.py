@@ -45,6 +45,7 @@ from autohedge.core.types import (
 )
 from autohedge.memory.figures import combined
 from autohedge.memory.merging import Backend
+from autohedge.providers import USUAL
 from autohedge.rules.limits import lacking, room
 
 MANY = frozenset({Kind.OLLAMA, Kind.AZURE})  # kinds whose engine picks the model by its exact name
@@ -162,8 +163,9 @@ class _Seen:
         return self.lesson.kind if self.spec.kind is Kind.AUTO else self.spec.kind
 
     def _candidate(self, served: str, learned: Limits, *, known: bool) -> Candidate:
+        kind = self._kind()
         limits = combined(combined(learned, self.spec.hints), self.taught.get(served, UNKNOWN_LIMITS))
-        return Candidate(self.replica, self.spec, self._kind(), served, limits, known=known)
+        return Candidate(self.replica, self.spec, kind, served, combined(limits, USUAL[kind]), known=known)
 
 
 def bounded(lesson: Lesson, now: float, most: int = 1000, longest: int = 256) -> Lesson:

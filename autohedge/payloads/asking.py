@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from autohedge.core.ask import Ask
+from autohedge.core.ask import Ask, Sizes
 from autohedge.core.types import Door
 
 MANY = 2000  # messages, parts, calls or tools that are looked at; more mistakes than that need not be listed
@@ -249,10 +249,42 @@ def _rerank(obj: dict[str, Any], ask: Ask, _notes: Notes) -> None:
 
 def _systemone(obj: dict[str, Any], ask: Ask, notes: Notes) -> None:
     questions = obj.get("questions")
-    ask.parts = len(questions) if isinstance(questions, dict) else 1
-    notes.crowded = ask.parts > MANY
-    ask.media = bool(obj.get("images") or obj.get("files"))
-    ask.text_bytes = sum(weight(obj[name], ask) for name in ("state", "questions") if name in obj)
+    sizes = ask.sizes = Sizes()
+    if type(questions) is dict:
+        ask.parts = sizes.questions = len(questions)
+        notes.crowded = ask.parts > MANY
+        _criteria(questions, sizes)
+    ask.media = bool(obj.get("images") or obj.get("files") or obj.get("assets"))
+    for name in ("images", "files"):
+        if isinstance(obj.get(name), list):
+            sizes.images += len(obj[name])
+
+
+def weighed(ask: Ask, body_bytes: int) -> None:
+    """Puts down how large the texts of a System One request are. The body bounds them, so they are not written out: a server
+    adds at most a blank to each comma and colon.
+    """
+    sizes = ask.sizes
+    assert sizes is not None
+    sizes.body_bytes = body_bytes
+    state = ask.obj.get("state")
+    sizes.state_bytes = utf8(state) if type(state) is str else body_bytes
+    ask.text_bytes = body_bytes + body_bytes // 2
+
+
+def _criteria(questions: dict[str, Any], sizes: Sizes) -> None:
+    """How many options and levels each question has."""
+    options, levels = [], []
+    for name, question in questions.items():
+        if type(question) is not dict:
+            continue
+        criteria = question.get("criteria")
+        if type(criteria) is dict:
+            if question.get("type") == "choice":
+                options.append((name, len(criteria)))
+        elif type(criteria) is list and question.get("type") == "score":
+            levels.append((name, len(criteria)))
+    sizes.options, sizes.levels = tuple(options), tuple(levels)
 
 
 READERS: dict[Door, Callable[[dict[str, Any], Ask, Notes], None]] = {

@@ -45,7 +45,6 @@ MODELS: dict[Door, tuple[Any, dict[Kind, Any]]] = {
     Door.RESPONSES: (others.RESPONSES, others.RESPONSES_BY_KIND),
     Door.MESSAGES: (others.MESSAGES, others.MESSAGES_BY_KIND),
     Door.RERANK: (others.RERANK, {}),
-    Door.SYSTEMONE: (others.SYSTEMONE, {}),
 }
 
 # which kinds refuse which quirk; the others take it, or are not known
@@ -190,8 +189,6 @@ def trimmed(obj: dict[str, Any]) -> dict[str, Any]:
     for name in ("messages", "tools"):
         if isinstance(copy.get(name), list):
             copy[name] = copy[name][:MANY]
-    if isinstance(copy.get("questions"), dict):
-        copy["questions"] = dict(islice(copy["questions"].items(), MANY))
     left = MANY
     for i, message in enumerate(copy["messages"] if isinstance(copy.get("messages"), list) else ()):
         for name in ("content", "tool_calls"):

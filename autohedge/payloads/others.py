@@ -1,15 +1,13 @@
-"""The doors whose schemas engines do not share: responses, messages, rerank, System One.
+"""The doors whose schemas engines do not share: responses, messages, rerank.
 
 Rules as in chat.py, but only the common part is checked: the types of the few fields that every engine reads alike.
 llama.cpp alone reads them strictly (measured on its /v1/responses and /v1/messages: numbers in quotes are refused, while
 `messages` may be a string there).
-
-System One: a question's type is "choice", "score" or "noul" in every engine; all else differs between checkpoints.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -62,17 +60,8 @@ class Rerank(TypedDict, total=False):
     top_n: s.Number
 
 
-class Question(TypedDict, total=False):
-    type: Annotated[Literal["choice", "score", "noul"], s.Expect('"choice", "score" or "noul"')]
-
-
-class SystemOne(TypedDict, total=False):
-    questions: dict[str, Question]
-
-
 RESPONSES: Any = Responses
 RESPONSES_BY_KIND: dict[Kind, Any] = {Kind.LLAMACPP: CppResponses}
 MESSAGES: Any = Messages
 MESSAGES_BY_KIND: dict[Kind, Any] = {Kind.LLAMACPP: CppMessages}
 RERANK: Any = Rerank
-SYSTEMONE: Any = SystemOne

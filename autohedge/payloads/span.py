@@ -38,7 +38,7 @@ def model_span(body: bytes) -> tuple[int, int] | None:
     stop = plain.find(b"\0")  # llama.cpp reads no further, and nobody else takes such a body
     level, behind = 0, len(plain) if stop < 0 else stop
     for end in reversed(_key_ends(plain, behind)):
-        level += _rise(plain, end, behind)
+        level += rise(plain, end, behind)
         behind = end
         colon = COLON.match(plain, end)
         if level == 1 and colon:
@@ -69,11 +69,16 @@ def _key_ends(plain: bytes, stop: int) -> list[int]:
     """Where strings end that read "model", keys or values, in order."""
     if b"\\u00" in plain:
         return [match.end() for match in ESCAPED_KEY.finditer(plain, 0, stop)]
+    return key_ends(plain, KEY, stop)
+
+
+def key_ends(plain: bytes, key: bytes, stop: int) -> list[int]:
+    """Where `key`, quotes included, ends in a text without escapes, in order."""
     ends = []
-    at = plain.find(KEY, 0, stop)
+    at = plain.find(key, 0, stop)
     while at >= 0:
-        ends.append(at + len(KEY))
-        at = plain.find(KEY, at + 1, stop)
+        ends.append(at + len(key))
+        at = plain.find(key, at + 1, stop)
     return ends
 
 
@@ -97,7 +102,7 @@ def _encoding(body: bytes) -> str:
     return json.detect_encoding(body)
 
 
-def _rise(plain: bytes, start: int, end: int) -> int:
+def rise(plain: bytes, start: int, end: int) -> int:
     """How many more brackets close than open outside of strings between two places that are outside themselves."""
     outside = plain[start:end]
     if b'"' in outside:

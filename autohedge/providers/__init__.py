@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autohedge.core.types import Kind, Lesson
+from autohedge.core.types import UNKNOWN_LIMITS, Fact, Kind, Lesson, Limits, Rank
 from autohedge.providers import azure, common, llamacpp, ollama, openai, sglang, systemone, tgi, vllm
 from autohedge.providers.base import Dialect, Question, Replies
 from autohedge.providers.errors import parsed, said_in
@@ -28,8 +28,19 @@ DIALECTS: Mapping[Kind, Dialect] = {
         azure.DIALECT,
         openai.DIALECT,
         systemone.DIALECT,
+        systemone.TYPESAFE,
         replace(openai.DIALECT, kind=Kind.AUTO),  # not recognised yet: spoken to in the common language
     )
+}
+
+# What each kind takes at the System One door unless an operator or the engine says otherwise.
+USUAL: Mapping[Kind, Limits] = {
+    kind: Limits(
+        counts={name: Fact(value, f"usual for {kind.value}", Rank.KIND) for name, value in dialect.counts.items()}
+    )
+    if dialect.counts
+    else UNKNOWN_LIMITS
+    for kind, dialect in DIALECTS.items()
 }
 
 # The few questions that tell engines apart. Each is cheap, and none of them starts an inference or loads a model.

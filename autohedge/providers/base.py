@@ -97,6 +97,7 @@ class Dialect:
     fits       the engine's own arithmetic: (ask, prompt tokens or None, candidate, now) -> findings. More tokens never
                give fewer findings, which is why an upper bound without findings proves that a prompt fits
     probe      (model, door, tokens) -> path and body of the minimal inference
+    counts     what such a server takes at the System One door unless somebody knows better (`Limits.counts`)
 
     The tables hold lower-case parts of an error's message, see rules/verdicts.py for the order in which they are read:
     client_faults  inside a 5xx: the client's mistake        capability     this backend lacks it, a peer may have it
@@ -116,6 +117,7 @@ class Dialect:
     counted: Callable[[Reply], Counted] = not_counted
     slots: Callable[[Replies], int | None] = no_slots
     more: Callable[[Replies], tuple[Question, ...]] = nothing_more
+    counts: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     light: str = "/health"  # the engine's own health path: a hint only
     client_faults: tuple[str, ...] = ()
     capability: tuple[str, ...] = ()

@@ -177,13 +177,13 @@ def whole(value: Any) -> int | None:
 
 # --- limits that messages name ----------------------------------------------------------------------------------------
 
-CONTEXT, MAX_INPUT, MAX_OUTPUT = "context", "max_input", "max_output"
+CONTEXT, MAX_INPUT, MAX_OUTPUT, MAX_OPTIONS = "context", "max_input", "max_output", "max_options"
 
 _BEFORE = r"(?:error: |internal server error: |input validation error: |value error, |.{0,30}error code: \d+ - )?"
 _N = r"(\d[\d,]*)"
 
 # (limit, how the message begins). Sentences of vLLM, SGLang, TGI, llama.cpp, OpenAI, DeepSeek, Anthropic, xAI, Gemini,
-# OpenRouter and Groq.
+# OpenRouter and Groq; of System One llama.cpp's and SGLang's.
 _NAMED = tuple(
     (limit, re.compile(_BEFORE + pattern, re.IGNORECASE | re.DOTALL))
     for limit, pattern in (
@@ -213,6 +213,12 @@ _NAMED = tuple(
         (MAX_OUTPUT, rf"invalid max_tokens value, the valid range of max_tokens is \[\d+, ?{_N}\]"),
         (MAX_OUTPUT, rf"max_tokens: \d+ > {_N}, which is the maximum allowed number of output tokens"),
         (MAX_OUTPUT, rf"`max_(?:completion_)?tokens` must be less than or equal to `{_N}`"),
+        # a client's id stands in front here: without a colon in it, and to the end, nothing of a client's can pose as this
+        (MAX_OPTIONS, rf"questions\.[^:]{{1,300}}: too many options \(\d+\), this model supports at most {_N}\Z"),
+        (
+            MAX_OPTIONS,
+            rf"question '[^':]{{1,300}}': it has \d+ options, but the served tokenizer and chat template can label at most {_N}\Z",
+        ),
     )
 )
 
@@ -230,7 +236,9 @@ _TYPES = frozenset({"exceed_context_size_error", "max_tokens_exceeded", "tokens_
 
 
 def limits_named(said: Said) -> Mapping[str, int]:
-    """The limits that an error names: {"context": n}, {"max_input": n} or {"max_output": n}; empty when it names none."""
+    """The limits that an error names: {"context": n}, {"max_input": n}, {"max_output": n} or {"max_options": n}; empty when
+    it names none.
+    """
     if said.window is not None and said.type in _TYPES:
         return {CONTEXT: said.window}
     message = said.message
@@ -246,4 +254,4 @@ def about_length(said: Said) -> bool:
     """Whether an error says that the request is too long for the model."""
     if said.code in _CODES or said.type in _TYPES:
         return True
-    return bool(_UNNAMED.match(said.message)) or bool(limits_named(said))
+    return bool(_UNNAMED.match(said.message)) or not limits_named(said).keys() <= {MAX_OPTIONS}

@@ -148,6 +148,7 @@ DIALECT = Dialect(
     counted=counted,
     fits=fits,
     probe=common.probe,
+    counts={"min_levels": 2, "max_levels": 10, "max_images": 8},  # options differ by model; its refusal names them
     # All seen as 500 with type server_error on b11549. The tool texts repeat what the client sent.
     client_faults=(
         "failed to parse messages",

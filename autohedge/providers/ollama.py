@@ -1,6 +1,6 @@
 """Ollama: /api/tags lists models, /api/ps the windows of the loaded ones, /api/show what a model can do.
 
-Source: ollama@fb30760.
+Source: ollama@fb30760; the bounds of System One: its handler at 26e546d and a88b3af.
 The window of a loaded model is told but never enforced: a longer prompt is cut or refused depending on model and version,
 and max_tokens may be anything. The length in /api/show is the training maximum, not a limit (0.16), and is not read.
 
@@ -93,6 +93,14 @@ DIALECT = Dialect(
     lessons=lessons,
     fits=common.declared_only,
     probe=common.probe,
+    counts={
+        "max_questions": 64,
+        "min_options": 2,
+        "max_options": 26,
+        "min_levels": 2,
+        "max_levels": 26,
+        "max_body_bytes": 65_536,
+    },
     light="/api/version",
     capability=tuple(
         f"does not support {what}" for what in ("tools", "chat", "generate", "thinking", "embed", "insert")

@@ -115,6 +115,7 @@ DIALECT = Dialect(
     counted=counted,
     fits=fits,
     probe=common.probe,
+    counts={"max_options": 255, "max_levels": 10},
     light="/v1/models",  # /health generates a token and takes a second at best
     capability=("--is-embedding", "does not support the structured decision api"),
     engine_dead=("cuda error", "cuda out of memory"),

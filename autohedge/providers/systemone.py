@@ -1,11 +1,14 @@
-"""A System One server of unknown make: /v1/models in either of its two shapes, and one door.
+"""A System One server of unknown make, and TypeSafe's own: /v1/models in either of its two shapes, and one door.
 
 Sources: SGLang 0.5.23, vLLM 0.32.0, llama.cpp b11549, typesafe-sdk 0.7.5 (which wants `models`). Servers refuse a bad body with 400 or 422; both are the client's.
+TypeSafe cannot be told from its many imitators by asking; an operator names it.
 
 It must not know: what a decision means.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from autohedge.core.types import Door, Fact, Kind, LearnedModel, Limits
 from autohedge.providers import common, openai
@@ -43,3 +46,4 @@ DIALECT = Dialect(
     busy=openai.BUSY,
     loading=openai.LOADING,
 )
+TYPESAFE = replace(DIALECT, kind=Kind.TYPESAFE, default_port=443, counts={"max_options": 255, "max_levels": 10})

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from autohedge.core.ask import Ask
-from autohedge.core.problems import BadRequest, Detail, gathered
+from autohedge.core.problems import Detail, Problem, gathered
 from autohedge.core.types import Candidate, Kind, Route
 from autohedge.providers import DIALECTS
 from autohedge.providers.base import TOO_LONG
 from autohedge.providers.common import who
+from autohedge.rules.decisions import over, within
 
 # Tokens that chat templates add around each message, and once per prompt (system texts, instructions for tools).
 PER_PART = 64
@@ -55,6 +56,8 @@ def check(
             against = by_kind[kind] = findings_of(kind)
         if candidate.limits.abilities:
             against = (*against, *_missing(ask, candidate, now))
+        if ask.sizes is not None and candidate.limits.counts:
+            against = (*against, *over(ask.sizes, candidate.limits.counts, who(ask, candidate), now))
         count = tokens.get(candidate.replica.id, tokens.get(candidate.backend.name)) if tokens else None
         unfit = DIALECTS[kind].fits(ask, count, candidate, now)
         if unfit:
@@ -73,7 +76,7 @@ def _missing(ask: Ask, candidate: Candidate, now: float) -> list[Detail]:
     if ask.tools:
         wanted.append(("tools", "tools", "tools"))
     if ask.media:
-        wanted.append(("vision", "messages", "images or other media"))
+        wanted.append(("vision", "messages" if ask.sizes is None else "images", "images or other media"))
     if ask.response_format:
         wanted.append(("response_format", "response_format", "response_format"))
     found = []
@@ -82,7 +85,8 @@ def _missing(ask: Ask, candidate: Candidate, now: float) -> list[Detail]:
         if able is not None and not able.value:
             source = able.told(now)
             message = f"{f'{param}: ' if param else ''}{who(ask, candidate)} does not support {words} ({source})"
-            found.append(Detail(param, "unsupported_feature", message, source=source))
+            code = "images_not_supported" if param == "images" else "unsupported_feature"
+            found.append(Detail(param, code, message, source=source))
     return found
 
 
@@ -109,6 +113,8 @@ def plainly_fits(ask: Ask, route: Route, body_bytes: int) -> bool:
 
     Not a refusal when false: then `check` looks closely. `body_bytes` is the size of the decoded body.
     """
+    if ask.sizes is not None and not (within(ask.sizes, route.candidates) and within(ask.sizes, route.spare)):
+        return False
     if ask.media or (body_bytes + PER_PART * ask.parts + PER_PROMPT + max(ask.max_tokens or 0, 0)) > route.room:
         return False
     return not route.lacking or not (
@@ -118,7 +124,7 @@ def plainly_fits(ask: Ask, route: Route, body_bytes: int) -> bool:
     )
 
 
-def refusal(fit: Fit) -> BadRequest:
+def refusal(fit: Fit) -> Problem:
     """The 400 for a fit without usable candidates (`fit.skipped` is not empty).
 
     The candidate that came closest leads: the fewest findings, then the largest limit. Findings of the others follow where

@@ -35,6 +35,7 @@ from autohedge.settings.scalars import (
 )
 from autohedge.settings.section import Section
 from autohedge.settings.sources import Sources
+from autohedge.settings.systemone import SystemOne
 from autohedge.settings.upstream import Backend, BackendName, ModelRule, Rung, StaticModel, claimed_twice
 from autohedge.settings.workers import Workers
 
@@ -181,6 +182,7 @@ class Settings(Section):
     validation: Validation = Field(default=Validation(), description="Checks before any engine sees a request.")
     openai: OpenAI = Field(default=OpenAI(), description="The OpenAI-compatible door.")
     routing: Routing = Field(default=Routing(), description="The System One door: which worker, how often again.")
+    systemone: SystemOne = Field(default=SystemOne(), description="Checks at the System One door.")
     upstream_registry: Mapping[BackendName, Backend] = Field(default={}, description="Backends by name.")
     sources: Sources = Field(default=Sources(), description="Where else backends come from.")
     workers: Workers = Field(default=Workers(), description="Workers of the System One door.")

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from autohedge.core.types import Address, BackendSpec, Fact, Kind, Limits, Rank
+from autohedge.core.types import NOTHING, Address, BackendSpec, Fact, Kind, Limits, Rank
 from autohedge.settings.addresses import DEFAULT_PORT, parse_address, parse_endpoint
 from autohedge.settings.nearest import did_you_mean
 from autohedge.settings.scalars import (
@@ -29,6 +29,7 @@ from autohedge.settings.scalars import (
     told,
 )
 from autohedge.settings.section import Section
+from autohedge.settings.systemone import DecisionLimits
 
 OLLAMA_PORT = 11434
 PEERS = ("swarm", "static")  # rungs that mean backends we already know
@@ -71,7 +72,7 @@ def one_spelling(models: tuple[str, ...], info: ValidationInfo) -> tuple[str, ..
     return models
 
 
-class ModelLimits(Section):
+class ModelLimits(DecisionLimits):
     """What the operator says about a backend's models; what the engine says later stands over it."""
 
     max_tokens: AtLeastOne | None = Field(
@@ -90,6 +91,7 @@ class ModelLimits(Section):
             context=fact("max_model_len", self.max_model_len),
             max_input=fact("max_input_length", self.max_input_length),
             max_output=fact("max_tokens", self.max_tokens),
+            counts=self.counted(source) or NOTHING,
         )
 
 

@@ -17,6 +17,7 @@ from autohedge.core.problems import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    Unprocessable,
     Unsupported,
     by_status,
     gathered,
@@ -57,6 +58,7 @@ def test_a_problem_crosses_a_process_border_whole() -> None:
 
 def test_a_detail_shows_no_empty_fields() -> None:
     assert Detail(None, "c", "m").shown() == {"param": None, "code": "c", "message": "m"}
+    assert "steps" not in Detail("p", "c", "m", steps=("p",)).shown()  # told step by step at one door only
     assert Detail("p", "c", "m", 0, 5, "s").shown() == {
         "param": "p",
         "code": "c",
@@ -92,3 +94,14 @@ def test_all_findings_are_one_400() -> None:
     assert (problem.message, problem.code, problem.param) == ("first (and 1 more)", "limit_exceeded", "a")
     assert problem.details == (one, two)
     assert gathered([one]).message == "first"
+
+
+def test_a_content_type_that_nobody_reads_is_a_415() -> None:
+    assert type(gathered([Detail("content-type", "unsupported_media_type", "m")])) is Unsupported
+    assert type(gathered([Detail("model", "invalid_type", "m")])) is BadRequest
+
+
+def test_a_422_is_a_bad_request_in_another_number() -> None:
+    """System One clients of TypeSafe know 422; everything else that holds of a 400 holds of it."""
+    assert issubclass(Unprocessable, BadRequest)
+    assert (Unprocessable("m").status, Unprocessable("m").type) == (422, BadRequest.type)

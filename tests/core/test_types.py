@@ -84,7 +84,7 @@ def test_a_figure_tells_where_it_came_from(fact: Fact[int], told: str) -> None:
 
 def test_an_engine_stands_over_what_is_written() -> None:
     """Facts a: engine > arguments > env and labels > config; an engine's refusal knows best."""
-    assert sorted(Rank) == [Rank.CONFIG, Rank.LABEL, Rank.ENV, Rank.ARGS, Rank.ENGINE, Rank.ERROR]
+    assert sorted(Rank) == [Rank.KIND, Rank.CONFIG, Rank.LABEL, Rank.ENV, Rank.ARGS, Rank.ENGINE, Rank.ERROR]
 
 
 @pytest.mark.parametrize(("cap", "busy", "free"), [(None, 99, True), (2, 1, True), (2, 2, False), (2, 3, False)])

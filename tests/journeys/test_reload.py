@@ -118,9 +118,7 @@ def test_settings_that_hold_at_once(tmp_path: Path) -> None:
 
 def test_what_takes_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A setting that is read once is never silently ignored."""
-    changed = (
-        PAIR.replace("connect: 500ms", "connect: 1s") + "learning: {interval: 30s}\nvalidation: {schema_depth: 10}\n"
-    )
+    changed = PAIR.replace("connect: 500ms", "connect: 1s") + "learning: {interval: 30s}\nstate: {prefix: 'other:'}\n"
 
     async def main() -> None:
         path = tmp_path / "autohedge.yaml"
@@ -131,7 +129,7 @@ def test_what_takes_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureF
 
     with caplog.at_level(logging.INFO, "autohedge"):
         run(main())
-    for name in ("timeouts.connect", "learning", "validation.schema_depth"):
+    for name in ("timeouts.connect", "learning", "state"):
         assert f"{name} takes a restart to change" in caplog.text
 
 

@@ -108,3 +108,15 @@ def test_says() -> None:
     assert says(limits, Limits())
     assert not says(limits, Limits(context=fact(4095, Rank.ERROR)))
     assert not says(limits, Limits(max_input=fact(1, Rank.ERROR)))
+
+
+def test_counts_of_a_decision_are_merged_and_taught() -> None:
+    """What is usual for a kind gives way to an operator, an operator to an engine's refusal."""
+    usual = Limits(counts={"max_options": fact(26, Rank.KIND), "max_levels": fact(26, Rank.KIND)})
+    said = combined(Limits(counts={"max_options": fact(100, Rank.CONFIG)}), usual)
+    assert {name: one.value for name, one in said.counts.items()} == {"max_options": 100, "max_levels": 26}
+    refused = taught({"max_options": 52, "unknown": 1}, 7.0)
+    assert refused == Limits(counts={"max_options": Fact(52, REFUSAL, Rank.ERROR, 7.0)})
+    assert combined(said, refused).counts["max_options"].value == 52
+    assert not says(said, refused)
+    assert says(combined(said, refused), refused)

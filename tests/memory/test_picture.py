@@ -183,3 +183,12 @@ def test_an_exact_backend_serves_what_it_declares_and_nothing_else() -> None:
 def test_a_wildcard_stands_under_no_name() -> None:
     """It is asked only where nobody has the model: what its engine lists makes it no exact candidate."""
     assert served(offers(lesson(model("dex")), exact=True, takes_any=True)) == {}
+
+
+def test_what_is_usual_for_a_kind_bounds_decisions() -> None:
+    """Until somebody knows better: the operator of this Ollama does."""
+    hints = Limits(counts={"max_options": Fact(100, "model_limits.max_options", Rank.CONFIG)})
+    offer = offers(lesson(model("m"), kind=Kind.OLLAMA), hints=hints)
+    counts = {name: fact.value for name, fact in offer.firm["m"].limits.counts.items()}
+    assert (counts["max_options"], counts["max_questions"]) == (100, 64)
+    assert not offers(lesson(model("m"), kind=Kind.VLLM)).firm["m"].limits.counts

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autohedge.core.ask import Ask
+from autohedge.core.ask import Ask, Sizes
 from autohedge.core.types import Door
-from autohedge.payloads.asking import Notes, asked, whole
+from autohedge.payloads.asking import Notes, asked, weighed, whole
 from tests.payloads.bodies import CALL, TOOL, USER, chat
 
 
@@ -166,9 +166,31 @@ def test_other_doors() -> None:
     ranked = ask(Door.RERANK, query="q", documents=["a" * 30, "b"])
     assert ranked.parts == 2
     assert ranked.text_bytes > 30
-    judged = ask(Door.SYSTEMONE, state={"doc": "d" * 40}, questions={"a": {"type": "noul"}}, images=["data:"])
+
+
+def test_the_sizes_of_a_decision() -> None:
+    """What limits of a model bound: questions, options, levels, images, bytes."""
+    body = {
+        "state": "d\u00e4",
+        "questions": {
+            "n": {"type": "noul", "criteria": {"true": "x"}},
+            "c": {"type": "choice", "criteria": {"a": None, "b": None}},
+            "s": {"type": "score", "criteria": ["a", "b", "c"]},
+            "odd": {"type": "choice", "criteria": ["a"]},
+            "none": 5,
+        },
+        "images": ["data:", "data:"],
+        "files": "no list",
+    }
+    judged = ask(Door.SYSTEMONE, **body)
+    weighed(judged, 500)
     assert judged.media
-    assert judged.text_bytes > 40
+    assert judged.sizes == Sizes(5, (("c", 2),), (("s", 3),), 2, state_bytes=3, body_bytes=500)
+    assert judged.text_bytes >= 500
+    loose = ask(Door.SYSTEMONE, state={"doc": "x"})
+    weighed(loose, 500)
+    assert loose.sizes == Sizes(state_bytes=500, body_bytes=500)
+    assert not loose.media
 
 
 def test_notes_point_to_what_is_odd() -> None:

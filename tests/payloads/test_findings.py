@@ -125,7 +125,8 @@ def test_a_surrogate_in_stop() -> None:
 
 
 def test_every_door_has_rules_for_every_kind() -> None:
-    for door in Door:
+    """The System One door has rules of another make (systemone_tastes.py)."""
+    for door in set(Door) - {Door.SYSTEMONE}:
         assert door in MODELS
         for kind in Kind:
             assert rules_of(door, kind).kind is kind

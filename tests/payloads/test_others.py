@@ -52,14 +52,3 @@ def test_messages() -> None:
 def test_rerank() -> None:
     assert found(OPENAI, {"query": "a", "documents": ["b"], "top_n": 1}, Door.RERANK) == ()
     assert fields(OPENAI, {"query": 5, "documents": "b", "top_n": "x"}, Door.RERANK) == ["query", "documents", "top_n"]
-
-
-def test_systemone() -> None:
-    """e6: any state, unknown keys, images; a type that is none of the three is refused by every engine."""
-    questions = {
-        "a": {"type": "noul", "instructions": {"any": 1}, "odd": 1},
-        "b": {"type": "score", "criteria": [1, 2]},
-    }
-    assert found(OPENAI, {"state": None, "questions": questions}, Door.SYSTEMONE) == ()
-    assert fields(OPENAI, {"state": 1, "questions": {"a": {"type": "banana"}}}, Door.SYSTEMONE) == ["questions.a.type"]
-    assert fields(OPENAI, {"questions": []}, Door.SYSTEMONE) == ["questions"]

@@ -54,7 +54,9 @@ def test_another_process_gives_the_same_answers() -> None:
         if row.because == "json" or row.vllm_because == "json" or not row.body.strip().startswith((b"{", b"\xef")):
             continue
         here = examine(row.door, row.body, "", BOUNDS)
-        there = pickle.loads(pickle.dumps(examine_all(row.door, row.body, "", BOUNDS, {Kind.VLLM, Kind.LLAMACPP})))
+        there = pickle.loads(
+            pickle.dumps(examine_all(row.door, row.body, ("", ""), BOUNDS, {Kind.VLLM, Kind.LLAMACPP}))
+        )
         assert there.ask.obj is None
         assert there.ask.text_bytes == here.ask.text_bytes
         for kind in (Kind.VLLM, Kind.LLAMACPP, Kind.OPENAI):
@@ -64,13 +66,13 @@ def test_another_process_gives_the_same_answers() -> None:
 
 def test_problems_cross_to_another_process() -> None:
     with pytest.raises(BadRequest) as caught:
-        examine_all(Door.CHAT, b"{", "", BOUNDS, KINDS)
+        examine_all(Door.CHAT, b"{", ("", ""), BOUNDS, KINDS)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (copy.message, copy.code, copy.status) == (caught.value.message, "invalid_json", 400)
 
 
 def test_many_mistakes_in_another_process() -> None:
-    examined = examine_all(Door.CHAT, b'{"messages":[1,2]}', "", BOUNDS, [])
+    examined = examine_all(Door.CHAT, b'{"messages":[1,2]}', ("", ""), BOUNDS, [])
     assert [detail.param for detail in examined.findings(Kind.AUTO)] == ["messages[0]", "messages[1]"]
 
 

@@ -184,11 +184,26 @@ def test_limits_are_learned_from_texts(message: str, expected: dict[str, int]) -
         "Unknown model: This model's maximum context length is 1 tokens",
         '"prompt is too long: 9 tokens > 1 maximum" does not support tools',
         "Invalid value for `tool_choice`: max_tokens=9 cannot be greater than max_model_len=1",
+        'questions.a: too many options (9), this model supports at most 1: "type" must be one of: choice, score, noul',
+        "question 'a': it has 9 options, but the served tokenizer and chat template can label at most 1': is wrong",
     ],
 )
 def test_a_client_cannot_teach_a_limit(message: str) -> None:
     """B116: what an engine echoes stands after the engine's own words, and those decide."""
     assert not limits_named(Said(message))
+    assert not about_length(Said(message))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "questions.queue: too many options (64), this model supports at most 52",
+        "question 'queue': it has 64 options, but the served tokenizer and chat template can label at most 52",
+    ],
+)
+def test_the_options_that_a_model_takes_are_learned(message: str) -> None:
+    """llama.cpp b11549 (run) and SGLang 0.5.23 (read) say it when they refuse; it has nothing to do with a length."""
+    assert dict(limits_named(Said(message))) == {"max_options": 52}
     assert not about_length(Said(message))
 
 
