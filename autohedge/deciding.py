@@ -32,6 +32,7 @@ from autohedge.settings.routing import ModelOverride
 from autohedge.tools import Tools
 
 ABILITY = Door.SYSTEMONE.value
+DECIDERS = frozenset({Kind.SYSTEMONE, Kind.TYPESAFE})  # kinds that do nothing else
 
 
 class Deciders:
@@ -88,7 +89,7 @@ def everybody(snapshot: Snapshot) -> tuple[Candidate, ...]:
             or Door.SYSTEMONE not in DIALECTS[one.kind].doors
         ):
             continue
-        sure = able is not None or one.kind is Kind.SYSTEMONE or one.backend.takes_any or one.backend.exact
+        sure = able is not None or one.kind in DECIDERS or one.backend.takes_any or one.backend.exact
         (known if sure else might).setdefault(one.replica.id, one)
     return tuple((known or might).values())
 

@@ -18,12 +18,14 @@ from typing import Any
 
 from autohedge.call import Call, Header, Out, Send
 from autohedge.core.problems import (
+    BadRequest,
     InternalError,
     MethodNotAllowed,
     Problem,
     TooLarge,
     Unauthorized,
     Unavailable,
+    Unprocessable,
     Unsupported,
 )
 from autohedge.core.types import Door
@@ -117,7 +119,10 @@ class Edge:
         if self.gate is not None and not self.gate.open:
             raise _not_yet(self.gate)
         headers: list[Header] = scope["headers"]
-        if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
+        media = ""
+        if entry.door is Door.SYSTEMONE:
+            media = fields.get(b"content-type", b"").decode("latin-1")
+        elif fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
             raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
         routing = self.relay.tools.settings.routing if entry.door is Door.SYSTEMONE else None
         forwarded = end_to_end(headers, fields, MINE if strip else OWN if routing is None else FRAMING)
@@ -144,16 +149,25 @@ class Edge:
             started=started,
             deadline=started + total,
             model=entry.model,
+            media=media,
             patience=None if routing is None else routing.request_timeout,
         )
 
     async def _refuse(self, problem: Problem, entry: Entry, request_id: bytes, out: Out) -> None:
         if out.started:
             raise AbortResponse
+        if type(problem) is BadRequest and entry.door is Door.SYSTEMONE:
+            problem = self._numbered(problem)
         status, headers, body = rendered(problem, request_id, ENVELOPES.get(entry.door, openai))
         if isinstance(problem, TooLarge):
             headers.append((b"connection", b"close"))
         await out.whole(status, headers, body)
+
+    def _numbered(self, problem: BadRequest) -> BadRequest:
+        """The refusal under the status that the operator wants System One clients to see."""
+        if self.relay.tools.settings.systemone.validation_status == BadRequest.status:
+            return problem
+        return Unprocessable(problem.message, code=problem.code, param=problem.param, details=problem.details)
 
     async def _manage(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A management request: logged like the others, at no cost when the log is off."""

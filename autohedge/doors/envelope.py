@@ -2,7 +2,8 @@
 
 - openai    {"error": {"message", "type", "param", "code", "details"}}
 - anthropic {"type": "error", "error": {"type", "message", ...}, "request_id"} at /v1/messages
-- smg       {"error": {"type": status text, "code", "message"}} with X-SMG-Error-Code at the System One door (eidex)
+- smg       {"error": {"type": status text, "code", "message"}} with X-SMG-Error-Code at the System One door (eidex); a request
+            that is refused for what it holds has "param" and FastAPI's {"detail": [{"type", "loc", "msg"}]} beside it
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autohedge.call import Header
-from autohedge.core.problems import Problem
+from autohedge.core.problems import Detail, Problem
 from autohedge.core.types import Door
 
 JSON = (b"content-type", b"application/json")
@@ -56,6 +57,7 @@ STATUS_TEXTS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
+FINDINGS = frozenset({400, 415, 422})  # statuses that speak of the request itself
 SMG_CODES = {
     "not_found": "NOT_FOUND",
     "method_not_allowed": "METHOD_NOT_ALLOWED",
@@ -64,8 +66,25 @@ SMG_CODES = {
 
 
 def smg(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    """The envelope of eidex. What is wrong with a request is told twice: SDKs read `error.message`, some FastAPI's `detail`."""
     del request_id
-    return {"error": {"type": STATUS_TEXTS[problem.status], "code": smg_code(problem), "message": problem.message}}
+    error: dict[str, Any] = {
+        "type": STATUS_TEXTS[problem.status],
+        "code": smg_code(problem),
+        "message": problem.message,
+    }
+    if problem.status not in FINDINGS:
+        return {"error": error}
+    error["param"] = problem.param
+    details = problem.details or (Detail(problem.param, problem.code, problem.message),)
+    return {"error": error, "detail": [fastapi(detail) for detail in details]}
+
+
+def fastapi(detail: Detail) -> dict[str, Any]:
+    """A finding as FastAPI's servers tell it; the keys of a question or an option stand in `loc` as they came."""
+    steps = detail.steps or (() if detail.param is None else (detail.param,))
+    place = "header" if steps[:1] == ("content-type",) else "body"
+    return {"type": detail.code, "loc": [place, *steps], "msg": detail.message}
 
 
 def smg_code(problem: Problem) -> str:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from autohedge.core.problems import BadRequest, Detail, Problem, TooLarge, Unavailable
-from autohedge.doors.envelope import anthropic, rendered
+from autohedge.core.problems import BadRequest, Detail, Problem, TooLarge, Unavailable, Unsupported
+from autohedge.doors.envelope import anthropic, rendered, smg
 
 
 def test_openai_shape() -> None:
@@ -63,3 +63,33 @@ def test_lone_surrogates_do_not_break_the_answer() -> None:
     status, _, body = rendered(BadRequest("model: '\ud800' is not served here"), b"i")
     assert status == 400
     assert json.loads(body)
+
+
+def test_a_finding_at_the_system_one_door() -> None:
+    """Facts 5: SDKs read `error.message`, some clients FastAPI's `detail`; ids stand in `loc` as they came."""
+    detail = Detail("questions.a.b.type", "missing_type", "no type", steps=("questions", "a.b", "type"))
+    problem = BadRequest("no type", code="missing_type", param=detail.param, details=[detail])
+    status, headers, body = rendered(problem, b"i", smg)
+    assert (status, json.loads(body)) == (
+        400,
+        {
+            "error": {
+                "type": "Bad Request",
+                "code": "missing_type",
+                "message": "no type",
+                "param": "questions.a.b.type",
+            },
+            "detail": [{"type": "missing_type", "loc": ["body", "questions", "a.b", "type"], "msg": "no type"}],
+        },
+    )
+    assert (b"x-smg-error-code", b"missing_type") in headers
+
+
+def test_what_is_no_finding_has_eidex_s_three_fields() -> None:
+    body = json.loads(rendered(Unavailable("none", code="no_workers"), b"i", smg)[2])
+    assert body == {"error": {"type": "Service Unavailable", "code": "no_workers", "message": "none"}}
+
+
+def test_a_problem_without_details_is_its_own_finding() -> None:
+    body = json.loads(rendered(Unsupported("br", code="unsupported_encoding"), b"i", smg)[2])
+    assert body["detail"] == [{"type": "unsupported_encoding", "loc": ["body"], "msg": "br"}]

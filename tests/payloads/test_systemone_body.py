@@ -38,6 +38,7 @@ def form(*parts: Part) -> tuple[str, bytes]:
         ("identity", BODY),
         ("gzip, zstd", zstandard.compress(gzip.compress(BODY))),
     ],
+    ids=["gzip", "upper case", "x-gzip", "zstd", "identity", "both"],
 )
 def test_compressed_bodies_are_understood(encoding: str, raw: bytes) -> None:
     """Fact 0.6: the typesafe-sdk compresses from 1 KB on."""
