@@ -18,8 +18,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 import uvloop
@@ -72,7 +73,7 @@ from autohedge.watchers.learning import Learner, Pace
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
-from autohedge.wire.server import EdgeProtocol
+from autohedge.wire.server import EdgeProtocol, Times
 from autohedge.workers import BOOT, WORKER, run_workers
 
 LOGGER = logging.getLogger("autohedge")
@@ -287,7 +288,7 @@ class House:
             )
         return uvicorn.Config(
             app,
-            http=type("Protocol", (EdgeProtocol,), {"body_seconds": settings.timeouts.body}),
+            http=cast("type[asyncio.Protocol]", partial(EdgeProtocol, times=Times(body=settings.timeouts.body))),
             ws="none",
             lifespan="off",
             loop="none",

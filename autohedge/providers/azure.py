@@ -40,7 +40,7 @@ def probe(model: str, door: Door, tokens: int) -> Question:
     return Question(DOORS.get(door, usual.path), usual.json)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.AZURE,
     doors=DOORS,
     default_port=443,

@@ -19,7 +19,7 @@ from autohedge.core.types import Candidate, Door, Fact, LearnedModel, Limits, Ra
 from autohedge.providers.base import TOO_LONG, Counted, Question, Replies, Reply
 from autohedge.providers.errors import about_length, parsed, said_in, whole
 
-MODELS = Question("/v1/models")
+MODELS: Question = Question("/v1/models")
 
 OPENAI_DOORS: Mapping[Door, str] = {
     Door.CHAT: "/v1/chat/completions",

@@ -135,7 +135,7 @@ def fits(ask: Ask, tokens: int | None, candidate: Candidate, now: float) -> list
     )
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.LLAMACPP,
     doors={**common.OPENAI_DOORS, Door.RERANK: "/v1/rerank", Door.SYSTEMONE: "/v1/systemone"},
     default_port=8080,

@@ -15,7 +15,9 @@ from autohedge.core.types import Door, Fact, Kind, LearnedModel, Limits
 from autohedge.providers import common
 from autohedge.providers.base import Dialect, Question, Replies
 
-TAGS, LOADED, SHOW = "/api/tags", "/api/ps", "/api/show"
+TAGS = "/api/tags"
+LOADED = "/api/ps"
+SHOW = "/api/show"
 ORIGIN = "context_length, read from /api/ps"
 MOST = 64  # models that are asked about in one round
 
@@ -83,7 +85,7 @@ def _abilities(shown: Any, now: float) -> dict[str, Fact[bool]]:
     return known
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.OLLAMA,
     doors={**common.OPENAI_DOORS, Door.SYSTEMONE: "/v1/systemone"},
     default_port=11434,

@@ -35,14 +35,21 @@ def lessons(replies: Replies, now: float) -> tuple[LearnedModel, ...] | None:
     )
 
 
-CLIENT_FAULTS = _all("client_faults")
-CAPABILITY = _all("capability")
-ENGINE_DEAD = _all("engine_dead")
+CLIENT_FAULTS: tuple[str, ...] = _all("client_faults")
+CAPABILITY: tuple[str, ...] = _all("capability")
+ENGINE_DEAD: tuple[str, ...] = _all("engine_dead")
 ENGINE_FAILED = _all("engine_failed")
-BUSY = (*_all("busy"), "overloaded", "at capacity", "too many requests")
-LOADING = (*_all("loading"), "is currently loading", "is loading", "model is not ready", "warming up", "starting up")
+BUSY: tuple[str, ...] = (*_all("busy"), "overloaded", "at capacity", "too many requests")
+LOADING: tuple[str, ...] = (
+    *_all("loading"),
+    "is currently loading",
+    "is loading",
+    "model is not ready",
+    "warming up",
+    "starting up",
+)
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.OPENAI,
     doors=common.ALL_DOORS,
     default_port=443,

@@ -30,7 +30,7 @@ def lessons(replies: Replies, now: float) -> tuple[LearnedModel, ...] | None:
     )
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.SYSTEMONE,
     doors={Door.SYSTEMONE: "/v1/systemone"},
     default_port=8000,

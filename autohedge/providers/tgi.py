@@ -65,7 +65,7 @@ def fits(ask: Ask, tokens: int | None, candidate: Candidate, now: float) -> list
     )
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     kind=Kind.TGI,
     doors={Door.CHAT: "/v1/chat/completions", Door.COMPLETIONS: "/v1/completions"},
     default_port=80,

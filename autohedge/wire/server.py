@@ -5,7 +5,7 @@ and a second write), and it holds what a proxy must hold:
 - A client that leaves cancels the app's task. EOF counts as leaving, as in Go's net/http and nginx: a half-closed client and
   a dead one look the same until something is written.
 - What two readers could read in two ways is refused, and the connection ends (server_rules.py, server_reader.py).
-- Slow clients have a time for each step, `head_seconds` to `write_seconds`. One timer per connection serves them all; it
+- Slow clients have a time for each step, see `Times`. One timer per connection serves them all; it
   is armed again only when it fires.
 - Requests of one connection are answered in order. Behind an unanswered one, at most one read and `STASH` bytes are kept.
 - A connection that ends while its client still sends is half-closed and drained for a while, so that the answer (a 413, a
@@ -24,8 +24,10 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
+import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
@@ -39,18 +41,27 @@ LOGGER = logging.getLogger("autohedge.server")
 
 STASH = 64 << 10  # bytes of later requests that are kept before the client is held
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
+NOBODYS = httptools.HttpRequestParser(object())  # in the place of a parser that is not needed any more
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds that a client has for each step."""
+
+    head: float = 20.0  # from the first byte of a head to its end
+    body: float = 60.0  # between two pieces of a request's body
+    idle: float = 75.0  # between two requests, and for a last answer to leave
+    write: float = 60.0  # for a client that does not read to read something
+    linger: float = 5.0  # of silence from a client that is told to go
+    drain: float = 30.0  # for the whole farewell
+    drain_bytes: int = 256 << 20  # for the same
+
+
+TIMES = Times()
 
 
 class EdgeProtocol(RequestReader, asyncio.Protocol):
-    """One connection. Times are seconds; tests shorten them in a subclass."""
-
-    head_seconds = 20.0  # from the first byte of a head to its end
-    body_seconds = 60.0  # between two pieces of a request's body
-    idle_seconds = 75.0  # between two requests, and for a last answer to leave
-    write_seconds = 60.0  # for a client that does not read to read something
-    linger_seconds = 5.0  # of silence from a client that is told to go
-    drain_seconds = 30.0  # for the whole farewell
-    drain_bytes = 256 << 20
+    """One connection."""
 
     def __init__(
         self,
@@ -58,8 +69,11 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        times: Times = TIMES,
     ) -> None:
         super().__init__(config.root_path)
+        self._times = times
         if not config.loaded:
             config.load()
         self._app = cast("App", config.loaded_app)
@@ -98,7 +112,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
             "root_path": self._root,
         }
         cast("set[Any]", self.server_state.connections).add(self)
-        self._within(self.idle_seconds)
+        self._within(self._times.idle)
 
     def data_received(self, data: bytes) -> None:
         if self._mode:
@@ -117,12 +131,12 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.resume_writing()
-        del self._parser  # it holds us, we hold it
+        self._parser = NOBODYS  # ours holds us, we hold it
 
     def pause_writing(self) -> None:
         self.congested = True
         self._backlog = self._transport.get_write_buffer_size()
-        self._within(self.write_seconds)
+        self._within(self._times.write)
 
     def resume_writing(self) -> None:
         self.congested = False
@@ -152,9 +166,9 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     def _unfinished(self, *, fresh: bool) -> None:
         if self._phase == BODY:
-            self._within(self.body_seconds)
+            self._within(self._times.body)
         elif fresh:
-            self._within(self.head_seconds)
+            self._within(self._times.head)
 
     def _fault(self, error: Exception) -> None:
         LOGGER.error("the server failed while it read a request", exc_info=error)
@@ -185,10 +199,10 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
                 self.hold()
             return
         self._drained += len(data)
-        if self._drained > self.drain_bytes:
+        if self._drained > self._times.drain_bytes:
             self._transport.abort()
         elif self._exchange is None:
-            self._within(min(self.linger_seconds, self._drain_until - self._loop.time()))
+            self._within(min(self._times.linger, self._drain_until - self._loop.time()))
 
     # --- the exchange's side ----------------------------------------------------------------------------------------
 
@@ -206,9 +220,9 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
             self._part()
         elif self._phase == READY:
             if self._timer is None:
-                self._within(self.idle_seconds)
+                self._within(self._times.idle)
             else:
-                self._deadline = self._loop.time() + self.idle_seconds
+                self._deadline = self._loop.time() + self._times.idle
 
     def failed(self, exchange: Exchange) -> None:
         if exchange.framing != UNKNOWN:
@@ -247,7 +261,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     def proceed(self) -> None:
         self.write(CONTINUE)
-        self._within(self.body_seconds)
+        self._within(self._times.body)
 
     # --- what follows -----------------------------------------------------------------------------------------------
 
@@ -295,14 +309,14 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         self._release()
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._drain_until = self._loop.time() + self.drain_seconds
-        self._within(self.linger_seconds)
+        self._drain_until = self._loop.time() + self._times.drain
+        self._within(self._times.linger)
 
     def _close(self) -> None:
         """Close when all is written; a client that does not read it has `idle_seconds`."""
         self._mode = DRAINING
         self._transport.close()
-        self._within(self.idle_seconds)
+        self._within(self._times.idle)
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -333,7 +347,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         backlog = self._transport.get_write_buffer_size()
         if backlog < self._backlog:
             self._backlog = backlog
-            self._within(self.write_seconds)
+            self._within(self._times.write)
         else:
             self._abandon()
             self._transport.abort()
@@ -343,12 +357,12 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         if self._mode == DRAINING:
             self._transport.abort()
         elif self._phase == HEAD:
-            self._refuse(408, f"the request head was not complete after {self.head_seconds:g} s")
+            self._refuse(408, f"the request head was not complete after {self._times.head:g} s")
         elif self._phase == BODY and reading is not None:
             if self._held or reading.expects or reading.framing != UNKNOWN:
-                self._within(self.body_seconds)  # the app does not read
+                self._within(self._times.body)  # the app does not read
             else:
-                self._refuse(408, f"the request body stalled for {self.body_seconds:g} s")
+                self._refuse(408, f"the request body stalled for {self._times.body:g} s")
         else:
             self._close()
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autohedge.wire.server import EdgeProtocol
+from autohedge.wire.server import TIMES, Times
 from tests.wire.serving import Receive, Send, Server, read_body, reply
 
 HOST = b"Host: a\r\n"
@@ -24,15 +24,7 @@ def get(path: str, more: bytes = b"\r\n") -> bytes:
 TURN: contextvars.ContextVar[int] = contextvars.ContextVar("turn", default=0)
 
 
-class Hasty(EdgeProtocol):
-    """The same rules in less time."""
-
-    head_seconds = 0.3
-    body_seconds = 0.3
-    idle_seconds = 0.6
-    write_seconds = 0.4
-    linger_seconds = 0.3
-    drain_seconds = 1.0
+HASTY = Times(head=0.3, body=0.3, idle=0.6, write=0.4, linger=0.3, drain=1.0)  # the same rules in less time
 
 
 class Lab:
@@ -128,8 +120,8 @@ def starting(loop: str) -> Iterator[Start]:
     """Starts servers for a test and stops them after it."""
     running: list[Server] = []
 
-    def run(lab: Lab, protocol: type[EdgeProtocol] = EdgeProtocol, **options: Any) -> Server:
-        server = Server(lab, loop, protocol, **options)
+    def run(lab: Lab, times: Times = TIMES, **options: Any) -> Server:
+        server = Server(lab, loop, times, **options)
         server.start()
         running.append(server)
         return server

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
-from autohedge.wire.server import EdgeProtocol
+from autohedge.wire.server import TIMES, EdgeProtocol, Times
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -24,7 +25,7 @@ App = Callable[[Any, Receive, Send], Awaitable[None]]
 class Server:
     """`cancelled` counts app tasks that saw a CancelledError, `ended` those that left the app at all."""
 
-    def __init__(self, app: App, loop: str, protocol: type[EdgeProtocol], **options: Any) -> None:
+    def __init__(self, app: App, loop: str, times: Times = TIMES, **options: Any) -> None:
         self.cancelled = 0
         self.entered = 0
         self.ended = 0
@@ -40,7 +41,9 @@ class Server:
             "proxy_headers": False,
             **options,
         }
-        self.server = uvicorn.Server(uvicorn.Config(self._counted, http=protocol, **settings))
+        self.server = uvicorn.Server(
+            uvicorn.Config(self._counted, http=cast("Any", partial(EdgeProtocol, times=times)), **settings)
+        )
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     async def _counted(self, scope: Any, receive: Receive, send: Send) -> None:

@@ -9,12 +9,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from autohedge.wire.server import EdgeProtocol
-from tests.wire.lab import HOST, LAST, POST, Hasty, Lab, Start, get, starting
+from tests.wire.lab import HASTY, HOST, LAST, POST, Lab, Start, get, starting
 from tests.wire.serving import (
     Server,
     answer,
@@ -222,10 +222,7 @@ def test_refusal_reaches_an_uploader(start: Start) -> None:
 def test_farewell_is_bounded(start: Start) -> None:
     """A client that never stops sending, or never closes, is cut after a while."""
 
-    class Short(Hasty):
-        drain_bytes = 1 << 20
-
-    server = start(Lab(), Short)
+    server = start(Lab(), replace(HASTY, drain_bytes=1 << 20))
     bad = b"GET / HTTP/1.1\r\n\r\n"
     with server.open(bad) as silent:
         assert b" 400 " in to_end(silent)
@@ -304,7 +301,7 @@ def test_unix_socket(start: Start, tmp_path: Any) -> None:
     """A Unix socket has no addresses, and works."""
     path = str(tmp_path / "edge.sock")
     lab = Lab()
-    server = Server(lab, "uvloop", EdgeProtocol, uds=path)
+    server = Server(lab, "uvloop", uds=path)
     server.thread.start()
     assert eventually(lambda: server.server.started)
     with socket.socket(socket.AF_UNIX) as sock:

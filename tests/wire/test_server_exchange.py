@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autohedge.wire.server import AbortResponse, EdgeProtocol
+from autohedge.wire.server import AbortResponse
 from autohedge.wire.server_exchange import Exchange
 from tests.wire.serving import Receive, Send, Server, answer, eventually, read_body, reply, split, to_end, until
 
@@ -204,7 +204,7 @@ BEHAVIOURS = {f"/{each.__name__}": each for each in (
 
 @pytest.fixture(scope="module", params=["asyncio", "uvloop"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    running = Server(app, request.param, EdgeProtocol)
+    running = Server(app, request.param)
     running.start()
     yield running
     running.stop()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.wire.lab import LAST, POST, Hasty, Lab, Start, get, starting
+from tests.wire.lab import HASTY, LAST, POST, Lab, Start, get, starting
 from tests.wire.serving import (
     answer,
     eventually,
@@ -30,7 +30,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Start]:
 @pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\nHos", POST[:-2]])
 def test_slow_head(start: Start, sent: bytes) -> None:
     """A head that does not come to its end is a 408, also when bytes still trickle."""
-    server = start(Lab(), Hasty)
+    server = start(Lab(), HASTY)
     began = time.monotonic()
     with server.open(sent) as sock:
         time.sleep(0.15)
@@ -41,7 +41,7 @@ def test_slow_head(start: Start, sent: bytes) -> None:
 
 def test_slow_body(start: Start) -> None:
     """A body that stalls is a 408 and the app is cancelled; one that trickles is not."""
-    server = start(Lab(), Hasty)
+    server = start(Lab(), HASTY)
     with server.open(POST + b"Content-Length: 100\r\n\r\nabc") as sock:
         for _ in range(4):
             time.sleep(0.15)
@@ -55,7 +55,7 @@ def test_slow_body(start: Start) -> None:
 def test_slow_app_is_not_a_slow_client(start: Start) -> None:
     """The client's time does not run while the app does not read, or has not asked for the body."""
     lab = Lab()
-    server = start(lab, Hasty)
+    server = start(lab, HASTY)
     size = 4 << 20
     head = f"POST /deaf HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n".encode()
     with server.open(head) as sock:
@@ -74,7 +74,7 @@ def test_slow_app_is_not_a_slow_client(start: Start) -> None:
 
 def test_idle(start: Start) -> None:
     """An idle connection is closed without a word, a new one as well as a used one; a used one gets its whole time."""
-    server = start(Lab(), Hasty)
+    server = start(Lab(), HASTY)
     with server.open() as fresh, server.open() as used:
         for _ in range(4):
             time.sleep(0.25)
@@ -90,7 +90,7 @@ def test_idle(start: Start) -> None:
 def test_slow_answer_is_not_idle(start: Start) -> None:
     """No time runs while the app works."""
     lab = Lab()
-    server = start(lab, Hasty)
+    server = start(lab, HASTY)
     with server.open(get("wait")) as sock:
         time.sleep(0.9)
         lab.gate.set()
@@ -99,7 +99,7 @@ def test_slow_answer_is_not_idle(start: Start) -> None:
 
 def test_client_that_does_not_read(start: Start) -> None:
     """A client that takes nothing of its answer is gone after `write_seconds`; its app is cancelled."""
-    server = start(Lab(), Hasty)
+    server = start(Lab(), HASTY)
     with server.open(get("flood")):
         assert eventually(lambda: server.entered == 1)
         assert eventually(lambda: server.cancelled == 1, within=3)
@@ -108,7 +108,7 @@ def test_client_that_does_not_read(start: Start) -> None:
 
 def test_client_that_reads_slowly(start: Start) -> None:
     """A client that takes a little at a time gets its whole answer, though it takes longer than `write_seconds`."""
-    server = start(Lab(), Hasty)
+    server = start(Lab(), HASTY)
     with server.connect() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         sock.sendall(get("burst", LAST))

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autohedge.wire.server import EdgeProtocol
 from tests.wire.serving import Server, answer, echo, is_refused, split, to_end, until
 
 HOST = b"Host: a\r\n"
@@ -25,7 +24,7 @@ LAST = b"Connection: close\r\n\r\n"
 
 @pytest.fixture(scope="module", params=["asyncio", "uvloop"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    running = Server(echo, request.param, EdgeProtocol)
+    running = Server(echo, request.param)
     running.start()
     yield running
     assert running.tasks == 0
