@@ -135,6 +135,7 @@ class House:
         self.meters = Meters(lambda: self.registry.snapshot.routes)
         self.standing = Standing(__version__)
         self.pools = Pools(settings.timeouts.connect)
+        self._settled = -1  # the snapshot that all parts have settled to
         self._counter = itertools.count(1)
         self._prefix = secrets.token_hex(8)
 
@@ -340,6 +341,9 @@ class House:
 
     def _settle(self) -> None:
         """Whatever belonged to replicas that vanished goes; those that came are asked at once."""
+        if self.registry.snapshot.version == self._settled:
+            return
+        self._settled = self.registry.snapshot.version
         replicas = self.registry.snapshot.replicas
         self.pools.keep_only(replicas)
         self.health.keep_only(replicas)

@@ -68,7 +68,7 @@ def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
             known = ", ".join(sorted(snapshot.routes)[:5]) or "none yet"
             message = f"model: required (string); models served here: {known}"
             raise BadRequest(message, param="model", details=[Detail("model", "invalid_value", message)])
-        name = min(snapshot.routes)
+        name = min(name for name, route in snapshot.routes.items() if route.candidates)
     call.asked = name
     route = snapshot.routes.get(tools.retirements.redirect_of(name))
     if route is None:

@@ -24,8 +24,8 @@ from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
 from autohedge.sources.workers import WorkersSource
 
-STATIC, FILE, WORKERS = "static", "file", "workers"
-ORDER = (STATIC, FILE, WORKERS)  # the first that reports an endpoint has the first word about it
+STATIC, FILE, WORKERS, SWARM = "static", "file", "workers", "swarm"
+ORDER = (STATIC, FILE, WORKERS, SWARM)  # the first that reports an endpoint has the first word about it
 STEADY = 60.0  # seconds between looks at what tells its changes by itself
 
 ReadFile = Callable[[str], str]
@@ -51,16 +51,28 @@ class Discovery:
         self._workers = workers
         workers.swept = told.swept
         workers.reload(settings.workers.static, persist=settings.workers.persist)
+        self._closing: list[Callable[[], None]] = []
         self._watched: list[tuple[Source, float]] = [(self._static, STEADY), (workers, STEADY)]
         file = settings.sources.file
         if file.path:
             parse = partial(parse_endpoints, file=file.path, env=env, read_file=read_file)
             self._watched.append((FileSource(file.path, parse, file.interval, FILE), file.interval))
+        self._add_swarm(settings)
         dns = settings.sources.dns
         self._asking = Asking(Family(dns.family), dns.confirm, dns.timeout)
         self._every = dns.interval
         self._behind_names = settings.backends(resolve=True)
         self._reloaded = asyncio.Event()
+
+    def _add_swarm(self, settings: Settings) -> None:
+        swarm = settings.sources.swarm
+        if swarm.enabled:
+            # Docker's SDK takes 100 ms and 6 MB: only those who use it pay for it.
+            from autohedge.sources.swarm import SwarmSource  # noqa: PLC0415
+
+            source = SwarmSource(swarm, SWARM)
+            self._closing.append(source.close)
+            self._watched.append((source, swarm.interval))
 
     @property
     def names(self) -> set[str]:
@@ -68,10 +80,14 @@ class Discovery:
         return {source.name for source, _ in self._watched} | {f"dns:{spec.name}" for spec in self._behind_names}
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for source, interval in self._watched:
-                group.create_task(watch(source, interval, self._told.swept))
-            await self._follow_names(group)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for source, interval in self._watched:
+                    group.create_task(watch(source, interval, self._told.swept))
+                await self._follow_names(group)
+        finally:
+            for close in self._closing:
+                close()
 
     def reload(self, settings: Settings) -> None:
         """Take over the backends of a new configuration; the section `sources` takes a restart to change."""

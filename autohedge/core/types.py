@@ -96,12 +96,16 @@ UNKNOWN_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one replica listens. `prefix` is put before every path of the engine ("" or "/base", no trailing slash)."""
+    """Where one replica listens. `prefix` is put before every path of the engine ("" or "/base", no trailing slash).
+
+    `tenant` is who lives there, where a source can tell (a Swarm task): another tenant at the same place is another replica.
+    """
 
     host: str
     port: int
     tls: bool = False
     prefix: str = ""
+    tenant: str = ""
 
     @property
     def authority(self) -> str:
@@ -139,6 +143,7 @@ class BackendSpec:
     """One logical service as a source declares it: before anybody asked the engine.
 
     `models` are names the source vouches for (label, env, config); empty means "ask the engine".
+    `by_args` says that some of `models` are what the engine was told to call its model: one that lists none is another engine.
     `aliases` maps a public name to the name that the engine knows. `key` is the backend's own credential: when set, it
     replaces the client's Authorization; when not, the client's header passes, unless the backend is `external`.
     """
@@ -150,6 +155,7 @@ class BackendSpec:
     exact: bool = (
         False  # serves the declared models under these very names, and neither its own name nor what its engine lists
     )
+    by_args: bool = False
     takes_any: bool = False  # answers for whatever model is asked: eidex's worker without a model_id
     aliases: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     hints: Limits = UNKNOWN_LIMITS
@@ -243,7 +249,7 @@ class Seat:
 class Replica:
     """One address of a backend (one Swarm task). Identity, not value: breaker and seat belong to it across snapshots."""
 
-    id: str  # "backend@host:port", stable while the address is
+    id: str  # "backend@host:port", stable while the address is; with "#" and the tenant where a source tells it
     backend: str
     address: Address
     seat: Seat

@@ -4,7 +4,8 @@ Rules
 - `data` is OpenAI's list, with `root`, `parent` and `max_model_len` as vLLM, SGLang and the eidex seed have them;
   `models` is what System One clients need (typesafe-sdk 0.7: name, description and release_date, all strings, or it
   refuses the whole answer). One body with both satisfies everyone.
-- The list is the union of what is served; the order is by name and the figures do not depend on when one asks.
+- The list is the union of what is served, so a model that is known but has no replica now is not in it. The order is by name,
+  and the figures do not depend on when one asks.
 - Static entries (eidex's `models[]`) stand before it in their own order, served or not. What one says counts; a figure that it
   leaves open is what was learned of a model of that name.
 - What the engine behind a wildcard says it serves is listed as well.
@@ -70,7 +71,7 @@ def _behind_wildcards(snapshot: Snapshot) -> list[LearnedModel]:
 
 
 def _served(route: Route, usable: Usable | None) -> bool:
-    return usable is None or any(usable(candidate) for candidate in route.candidates)
+    return any(usable is None or usable(candidate) for candidate in route.candidates)
 
 
 def _context(route: Route) -> int | None:

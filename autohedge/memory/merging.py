@@ -147,6 +147,7 @@ def _joined(first: BackendSpec, later: BackendSpec) -> BackendSpec:
         addresses=_distinct((*first.addresses, *later.addresses), key=endpoint),
         models=_distinct((*first.models, *later.models)),
         exact=first.exact and later.exact,
+        by_args=first.by_args or later.by_args,
         takes_any=first.takes_any or later.takes_any,
         aliases=_filled(first.aliases, later.aliases),
         hints=combined(first.hints, later.hints),

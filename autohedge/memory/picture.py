@@ -66,9 +66,10 @@ class Offers:
 
 
 def replica_id(backend: str, address: Address) -> str:
-    """`backend@host:port`, with the prefix where there is one; stable while the address is."""
+    """`backend@host:port`, with prefix and "#tenant" where there are such; stable while the address and who lives there are."""
     host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{backend}@{host}:{address.port}{address.prefix}"
+    tenant = f"#{address.tenant}" if address.tenant else ""
+    return f"{backend}@{host}:{address.port}{address.prefix}{tenant}"
 
 
 def offers_of(replica: Replica, backend: Backend, lesson: Lesson | None, taught: Mapping[str, Limits]) -> Offers:
@@ -103,8 +104,10 @@ def _only(seen: _Seen, firm: Mapping[str, Candidate]) -> Candidate | None:
     return None if models or spec.models or spec.external else seen.unheard()
 
 
-def routes_of(offers: Iterable[Offers]) -> Mapping[str, Route]:
-    """The routes of all replicas, in the order of the replicas; names are sorted."""
+def routes_of(offers: Iterable[Offers], standing: Iterable[str] = ()) -> Mapping[str, Route]:
+    """The routes of all replicas, in the order of the replicas; names are sorted. Names in `standing` that nobody serves now
+    get a route without candidates.
+    """
     firm: dict[str, list[Candidate]] = {}
     spare: dict[str, list[Candidate]] = {}
     owners: dict[str, str] = {}
@@ -115,13 +118,13 @@ def routes_of(offers: Iterable[Offers]) -> Mapping[str, Route]:
             spare.setdefault(name, []).append(candidate)
         for name, owner in offer.owners.items():
             owners.setdefault(name, owner)
-    routes = {}
-    for name, candidates in sorted((spare | firm).items()):
+    routes = {name: Route(name, (), frozenset()) for name in standing}
+    for name, candidates in (spare | firm).items():
         candidates.sort(key=lambda candidate: candidate.backend.priority)
         kinds = frozenset(candidate.kind for candidate in candidates)
         owner = owners.get(candidates[0].served, HOUSE)
         routes[name] = Route(name, tuple(candidates), kinds, owner, room(candidates), lacking(candidates))
-    return MappingProxyType(routes)
+    return MappingProxyType(dict(sorted(routes.items())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ Rules
   Lessons and refusals of vanished replicas are forgotten; a replica that comes back is asked again.
 - A replica and its seat stay the same objects while its address stays. When a backend is renamed because sources disagree,
   the seat goes along, so a cap still holds over the requests in flight.
+- A replica whose engine turned out to be another one serves nothing, and a note says so (identity.py). The names that a backend
+  is known for stay while it has no replica that could tell: the model is known and unavailable, not unknown.
 - `version` grows when something changed that a plan could feel; a look that only confirms moves just `sources`.
 
 It must not know: clocks, sockets, engines, how anybody is told.
@@ -19,6 +21,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 
 from autohedge.core.types import (
@@ -39,6 +42,7 @@ from autohedge.core.types import (
     Vanished,
 )
 from autohedge.memory.figures import combined, says, taught
+from autohedge.memory.identity import standing, strangers
 from autohedge.memory.merging import Backend, endpoint, united
 from autohedge.memory.picture import Offers, bounded, offers_of, replica_id, routes_of
 
@@ -73,6 +77,8 @@ class Registry:
         self._lessons: dict[str, Lesson] = {}
         self._taught: dict[str, Mapping[str, Limits]] = {}  # by replica id, then by the name that was sent
         self._bases: dict[str, _Basis] = {}
+        self._strangers: Mapping[str, str] = {}  # why a replica serves nothing, by its id
+        self._standing: Mapping[str, frozenset[str]] = {}  # the names that a backend is known for
 
     def apply(self, source: str, sweep: Sweep, now: float) -> list[DiscoveryEvent]:
         """Take in one look of `source`. `now` is epoch seconds. Returns what changed: new and changed backends in the
@@ -83,8 +89,12 @@ class Registry:
             self._views[source] = replace(view, blind=sweep.reason)
             self._note_sources()
             return []
+        same = sweep.backends == self._declared.get(source)
         self._declared[source] = sweep.backends
         self._views[source] = SourceView(source, seen_at=now, notes=sweep.notes)
+        if same:  # what nearly every look of every source finds
+            self._note_sources()
+            return []
         return self._reunite()
 
     def forget(self, source: str) -> list[DiscoveryEvent]:
@@ -143,8 +153,15 @@ class Registry:
         self.snapshot = replace(self.snapshot, sources=self._sources())
 
     def _sources(self) -> Mapping[str, SourceView]:
+        strange: dict[str, tuple[str, ...]] = {}
+        for name, why in self._strangers.items():
+            for origin in self._bases[name].backend.spec.origins:
+                strange[origin] = (*strange.get(origin, ()), f"replica {name} is left out: {why}")
         return MappingProxyType(
-            {name: replace(view, notes=view.notes + self._notes.get(name, ())) for name, view in self._views.items()}
+            {
+                name: replace(view, notes=view.notes + self._notes.get(name, ()) + strange.get(name, ()))
+                for name, view in self._views.items()
+            }
         )
 
     def _redraw(self) -> None:
@@ -159,10 +176,13 @@ class Registry:
             basis = self._bases.get(name)
             bases[name] = basis if basis is not None and basis.still(parts) else _Basis(*parts, offers_of(*parts))
         self._bases = bases
+        self._strangers = strangers(bases.values())
+        own = {name: basis.offers for name, basis in bases.items() if name not in self._strangers}
+        self._standing = standing(self._backends, bases, own, self._standing)
         self.snapshot = Snapshot(
             version=self.snapshot.version + 1,
-            routes=routes_of(basis.offers for basis in bases.values()),
-            wild=tuple(basis.offers.wild for basis in bases.values() if basis.offers.wild is not None),
+            routes=routes_of(own.values(), chain.from_iterable(self._standing.values())),
+            wild=tuple(offers.wild for offers in own.values() if offers.wild is not None),
             backends=MappingProxyType({name: backend.spec for name, backend in self._backends.items()}),
             replicas=MappingProxyType(replicas),
             lessons=MappingProxyType(self._lessons.copy()),
@@ -176,17 +196,22 @@ class Registry:
         for backend in self._backends.values():
             for address in backend.spec.addresses:
                 wanted[replica_id(backend.spec.name, address)] = backend.spec, address
-        left = {endpoint(one.address): one.seat for one in old.values() if one.id not in wanted}
+        left = {_place(one.address): one.seat for one in old.values() if one.id not in wanted}
         replicas: dict[str, Replica] = {}
         for name, (spec, address) in wanted.items():
             replica = old.get(name)
             if replica is None:
-                replica = Replica(name, spec.name, address, left.pop(endpoint(address), Seat()))
+                replica = Replica(name, spec.name, address, left.pop(_place(address), Seat()))
             elif replica.address != address:
                 replica = Replica(name, spec.name, address, replica.seat)
             replica.seat.cap = spec.concurrency
             replicas[name] = replica
         return replicas
+
+
+def _place(address: Address) -> tuple[object, ...]:
+    """What a seat belongs to: the same tenant at the same place."""
+    return *endpoint(address), address.tenant
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

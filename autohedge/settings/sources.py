@@ -12,6 +12,7 @@ from pydantic import Field
 from autohedge.settings.durations import Duration
 from autohedge.settings.scalars import AtLeastOne, PositiveDuration, one_of
 from autohedge.settings.section import Section
+from autohedge.settings.swarm import Swarm
 
 FamilyName = Annotated[str, one_of("auto", "ipv4", "ipv6", "both")]
 
@@ -35,3 +36,4 @@ class DnsSource(Section):
 class Sources(Section):
     file: FileSource = Field(default=FileSource(), description="Backends from an endpoints file.")
     dns: DnsSource = Field(default=DnsSource(), description="Backends behind names.")
+    swarm: Swarm = Field(default=Swarm(), description="Backends from the services of a Docker Swarm.")

@@ -29,7 +29,7 @@ async def watch(source: Source, interval: float, on_sweep: Callable[[str, Sweep]
     blind_for = 0
     last = ""
     while True:
-        sweep = await _look(source)
+        sweep = await look(source)
         reason = (sweep.reason or "no reason given") if isinstance(sweep, Blind) else ""
         if reason != last:
             if reason:
@@ -45,7 +45,8 @@ async def watch(source: Source, interval: float, on_sweep: Callable[[str, Sweep]
             await _wait(source, GAP, max(interval, GAP))
 
 
-async def _look(source: Source) -> Sweep:
+async def look(source: Source) -> Sweep:
+    """One look that always ends, as what it saw or as Blind."""
     try:
         async with asyncio.timeout(PATIENCE) as box:
             return await source.look()

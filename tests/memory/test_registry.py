@@ -380,7 +380,7 @@ def check(snapshot: Snapshot, reported: dict[str, tuple[BackendSpec, ...]]) -> N
     assert set(snapshot.lessons) <= set(snapshot.replicas)
     for name, route in snapshot.routes.items():
         assert route.model == name
-        assert route.candidates
+        assert route.candidates or any(spec.listed for spec in snapshot.backends.values())
         assert route.kinds == {candidate.kind for candidate in route.candidates}
         for candidate in route.candidates:
             assert snapshot.replicas[candidate.replica.id] is candidate.replica

@@ -1,0 +1,174 @@
+"""Docker's own words for services, tasks and nodes, cut down to what discovery needs; and which task may get requests.
+
+Rules
+- A task counts when it is meant to run and does, its node is not down, and it has an address on our network. "Starting" does
+  not count: with a health check a task is that until it is healthy. A node that is "unknown" for a moment (the leader changed)
+  still serves; only "down" is down.
+- The address is the task's own on our network, by the network's Id: never a virtual IP, never the ingress network's, which
+  comes first in Docker's lists.
+- Environment is read through an allow-list and forgotten otherwise.
+- What has not Docker's shape raises `UnreadableError`; the caller leaves that one thing out.
+
+It must not know: labels, engines, what a backend is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+from autohedge.core.types import NOTHING
+from autohedge.rules.arguments import env_of
+
+STACK = "com.docker.stack.namespace"
+RUNNING, DOWN = "running", "down"
+
+
+class UnreadableError(ValueError):
+    """An object that does not look like Docker's."""
+
+
+class Container(NamedTuple):
+    """What runs in a task. `words` is entry point and arguments together; `env` holds allowed variables only."""
+
+    image: str = ""
+    words: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    labels: Mapping[str, Any] = NOTHING
+
+
+class Service(NamedTuple):
+    """`here`: it is attached to our network."""
+
+    id: str
+    name: str
+    created: str
+    here: bool
+    stack: str
+    labels: Mapping[str, Any]
+    container: Container
+
+
+class Task(NamedTuple):
+    """One running container. `state` is "" when it may get requests, else why not; `host` is its address on our network."""
+
+    id: str
+    service: str
+    created: str
+    host: str
+    state: str
+    container: Container
+
+
+def service_of(raw: Any, network: str, allowed: frozenset[str]) -> Service:
+    """A service as Docker lists it. `network` is an Id."""
+    spec = _mapping(raw, "Spec")
+    template = _mapping(spec, "TaskTemplate")
+    attached = [*_listed(template, "Networks"), *_listed(spec, "Networks")]  # the second is where old services have it
+    labels = _mapping(spec, "Labels")
+    return Service(
+        id=_text(raw, "ID"),
+        name=_text(spec, "Name"),
+        created=str(raw.get("CreatedAt", "")),
+        here=any(isinstance(one, Mapping) and one.get("Target") == network for one in attached),
+        stack=str(labels.get(STACK, "")),
+        labels=labels,
+        container=_container(template, allowed),
+    )
+
+
+def task_of(raw: Any, network: str, down: frozenset[str], allowed: frozenset[str]) -> Task:
+    """A task as Docker lists it; `down` are the Ids of nodes that are gone."""
+    number = _text(raw, "ID")
+    host = _host(raw, network)
+    return Task(
+        id=number,
+        service=_text(raw, "ServiceID"),
+        created=str(raw.get("CreatedAt", "")),
+        host=host,
+        state=_against(raw, down) or ("" if host else "without an address on the network"),
+        container=_container(_mapping(raw, "Spec"), allowed),
+    )
+
+
+def nodes_down(raw: Iterable[Any]) -> frozenset[str]:
+    """The Ids of the nodes that are down; one that cannot be read is not."""
+    found = set()
+    for node in raw:
+        try:
+            if _mapping(node, "Status").get("State") == DOWN:
+                found.add(_text(node, "ID"))
+        except UnreadableError:
+            continue
+    return frozenset(found)
+
+
+def network_id(raw: Iterable[Any], name: str) -> str | None:
+    """The Id of the overlay network of exactly this name; Docker's own filter takes any name that contains it."""
+    for network in raw:
+        if isinstance(network, Mapping) and network.get("Name") == name and network.get("Scope") == "swarm":
+            return _text(network, "Id")
+    return None
+
+
+def _against(raw: Mapping[str, Any], down: frozenset[str]) -> str:
+    """Why a task may get no request; "" when nothing is against it."""
+    state = _mapping(raw, "Status").get("State")
+    wanted = raw.get("DesiredState")
+    if wanted != RUNNING:
+        return "ending" if state == RUNNING else f"{wanted}"
+    if state != RUNNING:
+        return f"{state}"
+    return "on a node that is down" if raw.get("NodeID") in down else ""
+
+
+def _host(raw: Mapping[str, Any], network: str) -> str:
+    """The task's address on our network, IPv4 first; "" without one."""
+    found = []
+    for attachment in _listed(raw, "NetworksAttachments"):
+        if _mapping(attachment, "Network").get("ID") == network:
+            for text in _listed(attachment, "Addresses"):
+                try:
+                    found.append(ip_address(str(text).partition("/")[0]))
+                except ValueError:
+                    continue
+    found.sort(key=lambda address: address.version)
+    return found[0].compressed if found else ""
+
+
+def _container(parent: Mapping[str, Any], allowed: frozenset[str]) -> Container:
+    spec = _mapping(parent, "ContainerSpec")
+    words = [str(word) for word in (*_listed(spec, "Command"), *_listed(spec, "Args"))]
+    return Container(
+        str(spec.get("Image", "")),
+        tuple(words),
+        tuple(env_of(_listed(spec, "Env"), allowed)),
+        _mapping(spec, "Labels"),
+    )
+
+
+def _mapping(raw: Any, key: str) -> Mapping[str, Any]:
+    """What stands under `key`; an absent or null mapping is empty."""
+    value = raw.get(key) if isinstance(raw, Mapping) else raw
+    if value is None:
+        return NOTHING
+    if not isinstance(value, Mapping):
+        raise UnreadableError(key)
+    return value
+
+
+def _listed(raw: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = raw.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise UnreadableError(key)
+    return value
+
+
+def _text(raw: Any, key: str) -> str:
+    value = raw.get(key) if isinstance(raw, Mapping) else None
+    if not isinstance(value, str) or not value:
+        raise UnreadableError(key)
+    return value
