@@ -32,7 +32,7 @@ format: $(VENV)/.dev ## Rewrite the code in the house's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## Compare with nginx, and with smg where it installs, in one run
+bench: $(VENV)/.dev ## Compare with nginx, and with smg where it installs, in one run; what the breaker costs
 	$(BIN)/python -m bench.run
 
 docs: $(VENV)/.dev ## Write the computed parts of the documentation

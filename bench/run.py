@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench import parts
 from bench.contenders import Backend, Contender, autohedge, litellm, nginx, smg
 from bench.machine import Load, Process, missing, wait_for, wrk
 
@@ -84,7 +85,7 @@ def main() -> int:
             run(asked, folder, backend)
         finally:
             backend.stop()
-    return 0
+    return parts.main()
 
 
 def run(asked: argparse.Namespace, folder: Path, backend: Backend) -> None:
