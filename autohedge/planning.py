@@ -81,10 +81,6 @@ class Planner:
 
     # --- for the offers -----------------------------------------------------------------------------------------------
 
-    @property
-    def tries(self) -> int:
-        return self._tools.settings.failover.attempts
-
     def patience(self, call: Call) -> float:
         """Until when a request may wait for a seat."""
         now = self._tools.clock()
@@ -139,8 +135,6 @@ class Offers:
         self._offered = [] if first is None else [first]
         self._rest: Iterator[Admitted] | None = None
         self.full: Sequence[Candidate] = ()
-        if checked.rungs:
-            call.rungs, call.tries = len(checked.rungs), planner.tries
 
     def __iter__(self) -> Iterator[Admitted]:
         return self

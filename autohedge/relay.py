@@ -53,6 +53,8 @@ class Relay:
             checked.order = tools.affinity.order(ask, route, tools.settings.routing)
             tools.retries.primary(call.started)
             attempts = self._attempts(checked) if decides else tools.settings.failover.attempts
+            if checked.rungs:
+                call.rungs, call.tries = len(checked.rungs), attempts
             plan = self._plan.plainly(call, checked) or await self._plan.closely(call, checked)  # plan
             tried = await race(call, plan, tools.attempter, attempts, _always if decides else self._may_retry)  # race
             won = self._winner(call, tried)
@@ -63,6 +65,8 @@ class Relay:
         finally:
             if won is not None:
                 won.close()
+                if won.watch is not None:
+                    tools.meters.chunks(won.watch.events)
             self._tell(call)  # tell
 
     def _may_retry(self) -> bool:

@@ -147,19 +147,24 @@ def _add_health(app: FastAPI, tools: Tools, standing: Standing) -> None:
 
 
 def _add_models(app: FastAPI, tools: Tools) -> None:
+    def redirected() -> dict[str, str]:
+        gone = tools.retirements
+        return {one.model: gone.redirect_of(one.model) for one in gone.redirects}
+
     @app.api_route("/v1/models", methods=READ)
     @app.api_route("/v1/models/", methods=READ)
     @app.api_route("/openai/v1/models", methods=READ)
     @app.api_route("/openai/models", methods=READ)
     async def models() -> JSONResponse:
-        return JSONResponse(models_page(tools.registry.snapshot, static=tools.settings.static_models))
+        fixed, moved = tools.settings.static_models, redirected()
+        return JSONResponse(models_page(tools.registry.snapshot, static=fixed, redirects=moved))
 
     @app.api_route("/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/models/{name:path}", methods=READ)
     async def model(name: str) -> JSONResponse:
         snapshot = tools.registry.snapshot
-        entry = one_model(snapshot, name, static=tools.settings.static_models)
+        entry = one_model(snapshot, name, static=tools.settings.static_models, redirects=redirected())
         if entry is None:
             close = nearest(name, snapshot.routes)
             hint = f"; did you mean {', '.join(close)}?" if close else ""

@@ -39,13 +39,14 @@ class Choice:
         """
         best: Admitted | None = None
         chosen: Entry | None = None
-        least: tuple[int, int, int] | None = None
+        least: tuple[int, float, int] | None = None
         for candidate in candidates:
             seat = candidate.replica.seat
             busy = seat.in_flight
             if seat.cap is not None and busy + seat.promised >= seat.cap:
                 continue
-            load = (candidate.backend.priority, busy, seat.last)
+            backend = candidate.backend
+            load = (backend.priority, busy / backend.weight if busy else 0, seat.last)
             if least is not None and load >= least:
                 continue
             entry = self._health.entry(candidate, now)

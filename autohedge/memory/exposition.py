@@ -31,7 +31,7 @@ METRICS = {
     meters.PROBES: "Probes by backend, model and verdict.",
     meters.FAILOVERS: "Next attempts because one ended badly.",
     meters.HEDGES: "Second attempts because the first was slow, by event: fired, won, lost or why it was not fired.",
-    meters.CHUNKS: "Pieces of streams that were passed on.",
+    meters.CHUNKS: "Events of streams that were passed on.",
     meters.AFFINITY: "Requests that belong to a replica by their content (the ring), by the replica that answered and why: home (its own), "
     "spill (home was too busy), skip (home could not be asked), failover, none (no content to go by).",
     meters.FIRST_BYTE: "Seconds from the start of an attempt to the first byte of its answer, by backend.",

@@ -9,6 +9,7 @@ Rules
 - Static entries (eidex's `models[]`) stand before it in their own order, served or not. What one says counts; a figure that it
   leaves open is what was learned of a model of that name.
 - What the engine behind a wildcard says it serves is listed as well.
+- A model that was redirected because its provider retired it is listed as what serves it now, which stands under `root`.
 - `max_model_len` is the largest context among the places that serve the model: a request that fits there is served.
 - Nothing of the inside is shown: no backend, no address, no path on an engine's disk.
 
@@ -17,11 +18,11 @@ It must not know: breakers (the caller says what is usable), doors, where static
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from autohedge.core.types import Candidate, LearnedModel, Route, Snapshot
+from autohedge.core.types import NOTHING, Candidate, LearnedModel, Route, Snapshot
 from autohedge.settings.upstream import StaticModel
 
 FAR = 253_402_300_800  # the year 10000: later is no date
@@ -31,24 +32,33 @@ EPOCH = "1970-01-01"  # release date of a model whose date nobody told us; `crea
 Usable = Callable[[Candidate], bool]
 
 
-def models_page(snapshot: Snapshot, usable: Usable | None = None, static: Sequence[StaticModel] = ()) -> dict[str, Any]:
+def models_page(
+    snapshot: Snapshot,
+    usable: Usable | None = None,
+    static: Sequence[StaticModel] = (),
+    redirects: Mapping[str, str] = NOTHING,
+) -> dict[str, Any]:
     """The body of GET /v1/models. A model whose candidates are all refused by `usable` is left out, a static one never."""
-    known = _known(snapshot, usable)
+    known = _known(snapshot, usable, redirects)
     entries = [_fixed(model, known.pop(model.id, None)) for model in _distinct(static)]
     entries += [entry for _, entry in sorted(known.items())]
     return {"object": "list", "data": entries, "models": [_metadata(entry) for entry in entries]}
 
 
 def one_model(
-    snapshot: Snapshot, name: str, usable: Usable | None = None, static: Sequence[StaticModel] = ()
+    snapshot: Snapshot,
+    name: str,
+    usable: Usable | None = None,
+    static: Sequence[StaticModel] = (),
+    redirects: Mapping[str, str] = NOTHING,
 ) -> dict[str, Any] | None:
     """The body of GET /v1/models/{name}, or None when it is neither served nor static."""
-    known = _known(snapshot, usable).get(name)
+    known = _known(snapshot, usable, redirects).get(name)
     model = next((model for model in static if model.id == name), None)
     return known if model is None else _fixed(model, known)
 
 
-def _known(snapshot: Snapshot, usable: Usable | None) -> dict[str, dict[str, Any]]:
+def _known(snapshot: Snapshot, usable: Usable | None, redirects: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """An entry for every model that is served, by name."""
     known = {
         name: _entry(name, route.owned_by, _context(route))
@@ -60,7 +70,8 @@ def _known(snapshot: Snapshot, usable: Usable | None) -> dict[str, dict[str, Any
         known.setdefault(
             model.id, _entry(model.id, model.owned_by or HOUSE, None if context is None else context.value)
         )
-    return known
+    instead = {name: known[target] | {"id": name} for name, target in redirects.items() if target in known}
+    return known | instead
 
 
 def _behind_wildcards(snapshot: Snapshot) -> list[LearnedModel]:

@@ -162,7 +162,7 @@ class Meters:
         self._count(HEDGES, (event,))
 
     def chunks(self, number: int) -> None:
-        """Pieces of streams that were passed on."""
+        """Events of streams that were passed on."""
         self._count(CHUNKS, (), number)
 
     def affinity(self, backend: str, replica: str, result: str) -> None:

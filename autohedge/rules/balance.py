@@ -6,6 +6,7 @@ Policies (seed 000): `least_outstanding` by requests in flight, ties to the one 
 Rules
 - A replica without a free seat comes last: it would only make the request wait.
 - The smaller priority number comes first (as in the registry); a policy orders inside one priority.
+- A backend of weight 3 gets three requests in flight for each one of its equals with weight 1.
 - Turns are `Seat.last`, written by whoever starts an attempt; nothing here writes.
 
 It must not know: health, tiers, the chain.
@@ -55,10 +56,10 @@ def ordered(
     return round_robin(candidates) if policy is Policy.ROUND_ROBIN else least_outstanding(candidates)
 
 
-def _load(candidate: Candidate) -> tuple[bool, int, int, int]:
-    seat = candidate.replica.seat
+def _load(candidate: Candidate) -> tuple[bool, int, float, int]:
+    seat, backend = candidate.replica.seat, candidate.backend
     cap, busy = seat.cap, seat.in_flight
-    return cap is not None and busy >= cap, candidate.backend.priority, busy, seat.last
+    return cap is not None and busy >= cap, backend.priority, busy / backend.weight, seat.last
 
 
 def _turn(candidate: Candidate) -> tuple[bool, int, int]:

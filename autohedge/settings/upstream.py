@@ -122,7 +122,9 @@ class Backend(Section):
     concurrency: AtLeastOne | None = Field(default=None, description="Requests in flight per replica; absent: no cap.")
     pool: str = Field(default="", description="Name of the pool that it belongs to, for hedging between pools.")
     priority: NotNegative = Field(default=50, description="Lower is tried first.")
-    weight: AtLeastOne = Field(default=1, description="Share of the traffic among equals.")
+    weight: AtLeastOne = Field(
+        default=1, description="Requests in flight that a replica gets for each one of its equals with weight 1."
+    )
     deployment: str = Field(default="", description="Azure: name of the deployment.")
     api_version: str = Field(default="", description="Azure: value of api-version.")
     labels: Mapping[Name, str] = Field(default={}, description="Free words for status pages and metrics.")

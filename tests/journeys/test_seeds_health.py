@@ -181,6 +181,25 @@ def test_people_are_told_once(fault: str, word: str) -> None:
     run(main())
 
 
+def test_a_redirect_is_seen_in_the_list_of_models() -> None:
+    """The article, 3.4, and its adaptive half: the model that failed there goes to the first rung, and /v1/models says to whom."""
+    config = SERVER + TIMES + "upstream_registry:\n"
+    config += '  walkai: {host: "${ONE}", provider: openai-compatible, model: m}\n  peer: {host: "${TWO}"}\n'
+    config += "fallback_chain: [{provider: swarm, models: [other]}]\n"
+
+    async def main() -> None:
+        one = SampleEngine("openai-compatible", model="m", faults=["B107"])
+        async with house(config, one=one, two=SampleEngine("vllm", model="other", context=512)) as edge:
+            assert (await edge.chat()).backend == "peer"
+            heard = await edge.chat()
+            assert (heard.backend, heard.attempts) == ("peer", 1)
+            listed = {entry["id"]: entry for entry in (await edge.get("/v1/models")).json()["data"]}
+            assert (listed["m"]["root"], listed["m"]["max_model_len"]) == ("other", 512)
+            assert (await edge.get("/v1/models/m")).json() == listed["m"]
+
+    run(main())
+
+
 # --- the article: who may call --------------------------------------------------------------------------------------------
 
 

@@ -222,3 +222,15 @@ def test_a_failure_of_ours_is_a_500_without_a_traceback(number: int, caplog: pyt
             assert heard.headers["x-request-id"] in caplog.text
 
     run(main())
+
+
+def test_events_of_streams_are_counted() -> None:
+    """/metrics tells how many were passed on; a plain answer adds none."""
+
+    async def main() -> None:
+        async with alone() as edge:
+            await edge.chat()
+            heard = await edge.stream()
+            assert f"autohedge_stream_chunks_total {len(heard.events)}.0" in (await edge.get("/metrics")).text
+
+    run(main())

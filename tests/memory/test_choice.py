@@ -77,6 +77,17 @@ def test_ties_go_to_the_one_that_waited_longest() -> None:
     assert desk.first(one, two) == "2"
 
 
+def test_a_weight_is_a_share_of_what_is_in_flight() -> None:
+    """Eight requests at once over weights 3 and 1: six and two."""
+    desk = Desk()
+    light, heavy = candidate("light"), candidate("heavy")
+    heavy = replace(heavy, backend=replace(heavy.backend, weight=3))
+    for turn in range(1, 9):
+        seat = {"light": light, "heavy": heavy}[desk.first(light, heavy) or ""].replica.seat
+        seat.in_flight, seat.last = seat.in_flight + 1, turn
+    assert (heavy.replica.seat.in_flight, light.replica.seat.in_flight) == (6, 2)
+
+
 def test_a_full_one_is_passed_over() -> None:
     desk = Desk()
     one, two = candidate("1", cap=1), candidate("2")

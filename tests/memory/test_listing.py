@@ -57,6 +57,17 @@ def test_only_what_is_usable_is_listed() -> None:
     assert one_model(snapshot(), "jev", lambda candidate: candidate.replica.backend == "b") is None
 
 
+def test_a_redirected_model_is_listed_as_what_serves_it_now() -> None:
+    """Article 3.4: also one whose own backend is gone from the picture; a target that nobody serves is no entry."""
+    moved = {"jev": "dex", "left": "dex", "lost": "nowhere"}
+    listed = {entry["id"]: entry for entry in models_page(snapshot(), redirects=moved)["data"]}
+    for name in ("jev", "left"):
+        assert listed[name] == listed["dex"] | {"id": name}
+        assert one_model(snapshot(), name, redirects=moved) == listed[name]
+    assert listed["dex"]["root"] == "dex"
+    assert "lost" not in listed
+
+
 SEED = StaticModel(id="dex", created=1790921023, owned_by="sglang", root="dex", parent=None, max_model_len=262144)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from timeit import repeat
 
 import pytest
@@ -38,6 +39,16 @@ def test_ties_go_round() -> None:
         first.replica.seat.last = turn
         firsts.append(first.replica.id)
     assert firsts == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_weight_is_a_share_of_what_is_in_flight() -> None:
+    """Eight requests at once over weights 3 and 1: six and two."""
+    heavy, light = candidate("a"), candidate("b")
+    heavy = replace(heavy, backend=replace(heavy.backend, weight=3))
+    for turn in range(1, 9):
+        seat = next(iter(least_outstanding([light, heavy]))).replica.seat
+        seat.in_flight, seat.last = seat.in_flight + 1, turn
+    assert (heavy.replica.seat.in_flight, light.replica.seat.in_flight) == (6, 2)
 
 
 def test_round_robin_looks_at_turns_only() -> None:
