@@ -4,6 +4,7 @@ Rules
 - It takes the same steps as relay.py with the same parts (read, look, check, plan), and stops before the first attempt.
 - Nothing is changed by it: no seat, no lease of a breaker, no meter, no retry budget. An engine may be asked to count the prompt,
   as the real check would.
+- `home` is the replica that the request belongs to by its content, where it has an order by that.
 - Every candidate appears once for each rung that offers it: in the order of trying, or as skipped with its reason.
 - The one knock a second at a closed door (memory/choice.py) is marked where it would fall; a free seat is not foretold.
 - A request that would be refused is explained as well: the refusal is the outcome, not an error of the question.
@@ -13,7 +14,7 @@ It must not know: HTTP, who asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,20 +23,24 @@ from autohedge.call import Call
 from autohedge.checking import counts, no_fallback, offered, route_of
 from autohedge.core.problems import Problem
 from autohedge.core.types import NOTHING, Candidate, Route
+from autohedge.deciding import Deciders, no_decision
+from autohedge.memory.affinity import Order, Ringed
 from autohedge.payloads.reading import Examined, Reading
-from autohedge.planning import gone, look
+from autohedge.planning import gone, look, look_for_decision
 from autohedge.rules.balance import least_outstanding
 from autohedge.rules.chain import Checks, Plan, Rung, Skipped
 from autohedge.rules.limits import Fit, check, refusal
-from autohedge.rules.standing import State, Wish
+from autohedge.rules.standing import Admission, State, Wish
 from autohedge.tools import Tools
 
 Shown = dict[str, Any]
+Look = Callable[[Tools, Candidate], Admission]
 
 
 class Explainer:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._deciders = Deciders(tools)
 
     async def __call__(self, call: Call) -> Shown:
         """The plan of `call` as JSON data: `outcome`, `candidates` in their order, `skipped` with reasons."""
@@ -43,20 +48,24 @@ class Explainer:
         try:
             reading = tools.examiner.here(call) or await tools.examiner.elsewhere(call)
             snapshot = tools.registry.snapshot
-            route = route_of(call, reading.ask, snapshot, tools)
+            ask, decides = reading.ask, call.decides
+            route = self._deciders.route(call, ask, snapshot) if decides else route_of(call, ask, snapshot, tools)
         except Problem as problem:
             return self._head(call) | {"outcome": refused(problem), "candidates": [], "skipped": []}
         rungs = tools.chains.of(route.model)
         fallback = not no_fallback(call)
         tokens: Mapping[str, int] = NOTHING
         if tools.settings.validation.mode:
-            tokens = await counts(call, reading.ask, [*route.candidates, *offered(rungs, route, snapshot)], tools)
-        fit = self._fit(reading, route.candidates, tokens)
-        checks = self._checks(reading, tokens)
-        plan = Plan(snapshot, Route(route.model, fit.usable, route.kinds), checks, rungs, fallback=fallback)
-        candidates = [self._offer(candidate, rungs, panic=plan.panic) for candidate in plan]
-        for extra in candidates[tools.settings.failover.attempts :]:
-            extra["note"] = "only when an earlier one could not be tried: failover.attempts are used up before"
+            places = [*route.candidates, *route.spare, *offered(rungs, route, snapshot)]
+            tokens = await counts(call, ask, places, tools)
+        fit, spare = (self._fit(reading, some, tokens) for some in (route.candidates, route.spare))
+        order = tools.affinity.order(ask, route, tools.settings.routing)
+        checks = self._checks(reading, tokens, look_for_decision if decides else look, order or least_outstanding)
+        usable = Route(route.model, fit.usable, route.kinds, spare=spare.usable)
+        plan = Plan(snapshot, usable, checks, rungs, fallback=fallback)
+        candidates = [self._offer(candidate, checks.look(candidate), rungs, panic=plan.panic) for candidate in plan]
+        fit = Fit(fit.usable + spare.usable, fit.skipped + spare.skipped)
+        attempts = self._limited(candidates, decides=decides)
         skipped = [_unfit(candidate, [detail.message for detail in details]) for candidate, details in fit.skipped]
         passed = [_skipped(one) for one in plan.skipped]
         if not any(one.get("full") for one in candidates):
@@ -65,9 +74,13 @@ class Explainer:
             "snapshot": snapshot.version,
             "counted": dict(tokens),
             "fallback": fallback,
-            "attempts": tools.settings.failover.attempts,
+            "attempts": attempts,
+            **({"home": order.home} if isinstance(order, Ringed) and order.home else {}),
             "outcome": self._outcome(fit, candidates)
-            or refused(gone(tools, call.asked, plan.skipped, checks.fits) or nothing_worked(call)),
+            or refused(
+                gone(tools, call.asked, plan.skipped, checks.fits)
+                or (no_decision(call) if decides else nothing_worked(call))
+            ),
             "candidates": candidates,
             "skipped": skipped + passed,
         }
@@ -83,15 +96,27 @@ class Explainer:
             return Fit(tuple(candidates), ())
         return check(reading.ask, reading.findings, candidates, tokens, self._tools.wall())
 
-    def _checks(self, reading: Reading | Examined, tokens: Mapping[str, int]) -> Checks:
+    def _limited(self, candidates: Sequence[Shown], *, decides: bool) -> int:
+        """How many attempts a request may make; those of the candidates that come too late for them are marked."""
+        settings = self._tools.settings
+        if not decides:
+            for extra in candidates[settings.failover.attempts :]:
+                extra["note"] = "only when an earlier one could not be tried: failover.attempts are used up before"
+            return settings.failover.attempts
+        own = settings.routing.retry + 1
+        for extra in [one for one in candidates if not one["rung"]][own:]:
+            extra["note"] = "only when an earlier one could not be tried: routing.retry is used up before"
+        return own + (settings.failover.attempts if any(one["rung"] for one in candidates) else 0)
+
+    def _checks(self, reading: Reading | Examined, tokens: Mapping[str, int], look: Look, order: Order) -> Checks:
         def against(candidate: Candidate) -> str:
             skipped = self._fit(reading, (candidate,), tokens).skipped if candidate.rung else ()
             return skipped[0][1][0].message if skipped else ""
 
-        return Checks(partial(look, self._tools), against, self._tools.retirements.reason_against, least_outstanding)
+        return Checks(partial(look, self._tools), against, self._tools.retirements.reason_against, order)
 
-    def _offer(self, candidate: Candidate, rungs: Sequence[Rung], *, panic: bool) -> Shown:
-        seen, seat = look(self._tools, candidate), candidate.replica.seat
+    def _offer(self, candidate: Candidate, seen: Admission, rungs: Sequence[Rung], *, panic: bool) -> Shown:
+        seat = candidate.replica.seat
         shown: Shown = {
             "rung": candidate.rung,
             "rung_name": rungs[candidate.rung - 1].told if candidate.rung else "asked for",

@@ -87,7 +87,8 @@ class Relay:
         if tried and tried[-1].won:
             return tried[-1]
         problem = no_decision(call) if call.decides else nothing_worked(call)
-        self.tools.exhausted(call.asked, problem.message)
+        if not call.decides or call.asked in self.tools.registry.snapshot.routes:  # else the name is the client's own
+            self.tools.exhausted(call.asked, problem.message)
         telling = None if call.decides else best(tried)
         if telling is None:
             raise problem
@@ -100,7 +101,7 @@ class Relay:
             await self._decide(call, won, out)
             return
         judgement = won.attempt.judgement
-        status = judgement.status if judgement is not None and judgement.status else won.status
+        status = judgement.status if judgement is not None and judgement.status and not call.decides else won.status
         name = self._shown_name(call, won)
         if won.whole:
             body = won.pieces[0] if len(won.pieces) == 1 else b"".join(won.pieces)

@@ -25,7 +25,7 @@ from autohedge.explaining import Explainer
 from autohedge.tools import Tools
 
 PATH = "/admin/explain"
-GUESSES = {"messages": Door.CHAT, "prompt": Door.COMPLETIONS, "input": Door.EMBEDDINGS}
+GUESSES = {"questions": Door.SYSTEMONE, "messages": Door.CHAT, "prompt": Door.COMPLETIONS, "input": Door.EMBEDDINGS}
 
 
 def add_explain(router: APIRouter, tools: Tools) -> None:

@@ -12,13 +12,14 @@ It must not know: health, what a key is made of, requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from autohedge.core.ask import Ask
 from autohedge.core.types import Attempt, Candidate, Door, Route
 from autohedge.rules.balance import Policy, least_outstanding, round_robin, state_hash
 from autohedge.rules.keys import key_of
-from autohedge.rules.ring import Ring
+from autohedge.rules.ring import CALM, Ring
 from autohedge.settings.routing import Routing
 
 Order = Callable[[Sequence[Candidate]], Iterable[Candidate]]
@@ -29,14 +30,27 @@ RINGS = 100
 class Ringed:
     """The order of one request: clockwise from its key."""
 
-    __slots__ = ("_bound", "_key", "_ring", "_route", "_spilled")
+    __slots__ = ("_bound", "_key", "_pool", "_ring", "_spilled", "home")
 
-    def __init__(self, route: Route, ring: Ring, key: int | None, bound: float) -> None:
-        self._route = route
-        self._ring = ring
+    def __init__(self, pool: Pool, key: int | None, bound: float) -> None:
+        self._pool = pool
+        self._ring = pool.ring
         self._key = key
         self._bound = bound
         self._spilled: bool | None = None  # None: nobody asked yet
+        self.home = ""  # the replica that the key belongs to, as long as it can be asked
+        if key is not None:
+            own = pool.own
+            self.home = next((member for member in pool.ring.walk(key) if member in own), "")
+
+    def at_home(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """The one that `__call__` would name first, where that is plain: home is there and has little to do."""
+        pool = self._pool
+        home = pool.own.get(self.home) if candidates is pool.candidates else None
+        if home is None or home.backend.priority > pool.priority:
+            return None
+        seat = home.replica.seat
+        return home if seat.in_flight < CALM and seat.free else None
 
     def __call__(self, candidates: Sequence[Candidate]) -> Iterable[Candidate]:
         key = self._key
@@ -46,21 +60,12 @@ class Ringed:
             return candidates
         found = list(state_hash(candidates, self._ring, key, self._bound))
         if self._spilled is None:
-            mine = {candidate.replica.id for candidate in candidates}
-            self._spilled = next((one for one in self._ring.walk(key) if one in mine), "") != found[0].replica.id
+            self._spilled = any(one.replica.id == self.home for one in candidates)
         return found
 
-    @property
-    def home(self) -> str:
-        """The replica that the key belongs to, as long as it can be asked; "" without a key."""
-        if self._key is None:
-            return ""
-        own = {candidate.replica.id for candidate in self._route.candidates or self._route.spare}
-        return next((member for member in self._ring.walk(self._key) if member in own), "")
-
     def told(self, attempts: Sequence[Attempt]) -> str:
-        """Where the last of the attempts went: none (no key), home, failover (another one failed first), spill (home had too much
-        to do), or skip (home could not be asked).
+        """Where the last of the attempts went: none (no key), home, failover (another one failed first), spill (home was there and
+        had too much to do), or skip (home could not be asked).
         """
         if self._key is None:
             return "none"
@@ -71,11 +76,22 @@ class Ringed:
         return "spill" if self._spilled else "skip"
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates of a route with their ring. `own` are those that a key may belong to, `priority` is the best of them."""
+
+    candidates: Sequence[Candidate]
+    spare: Sequence[Candidate]
+    own: Mapping[str, Candidate]
+    priority: int
+    ring: Ring
+
+
 class Affinity:
     """One per process."""
 
     def __init__(self) -> None:
-        self._at_hand: dict[int, tuple[Route, Ring]] = {}  # by the identity of a route
+        self._at_hand: dict[int, Pool] = {}  # by the identity of a route's candidates
         self._rings: dict[tuple[int, tuple[tuple[str, str], ...]], Ring] = {}
 
     def order(self, ask: Ask, route: Route, routing: Routing) -> Order | None:
@@ -89,13 +105,13 @@ class Affinity:
             return None
         if len(route.candidates) + len(route.spare) < 2:
             return None
-        return Ringed(route, self._ring(route, routing.virtual_nodes), key_of(ask), routing.bounded_load)
+        return Ringed(self._pool(route, routing.virtual_nodes), key_of(ask), routing.bounded_load)
 
-    def _ring(self, route: Route, nodes: int) -> Ring:
+    def _pool(self, route: Route, nodes: int) -> Pool:
         candidates = route.candidates or route.spare
         kept = self._at_hand.get(id(candidates))
-        if kept is not None and kept[0].spare is route.spare and kept[1].nodes == nodes:
-            return kept[1]
+        if kept is not None and kept.spare is route.spare and kept.ring.nodes == nodes:
+            return kept
         named = {one.replica.id: str(one.replica.address) for one in (*route.candidates, *route.spare)}
         key = (nodes, tuple(sorted(named.items())))
         ring = self._rings.get(key)
@@ -105,5 +121,7 @@ class Affinity:
             ring = self._rings[key] = Ring(named, nodes)
         if len(self._at_hand) >= KEPT:
             self._at_hand.clear()
-        self._at_hand[id(candidates)] = (route, ring)
-        return ring
+        own = {one.replica.id: one for one in reversed(candidates)}
+        best = min(one.backend.priority for one in candidates)
+        pool = self._at_hand[id(candidates)] = Pool(candidates, route.spare, own, best, ring)
+        return pool

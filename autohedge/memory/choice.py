@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autohedge.core.types import Admitted, Candidate
-from autohedge.memory.affinity import Order
+from autohedge.memory.affinity import Order, Ringed
 from autohedge.memory.health import Entry, Health
 from autohedge.rules.standing import NEVER, State, Tier, Wish
 
@@ -69,19 +69,20 @@ class Choice:
         unheard: bool,
     ) -> Admitted | None:
         """The same by an order. `unheard`: one that never answered is as good as those that did."""
-        well: dict[str, Entry] = {}
-        for candidate in candidates:
-            if candidate.replica.seat.free:
-                entry = self._health.entry(candidate, now)
-                breaker = entry.breaker
-                seen = breaker.look(now, 1.0)
-                good = seen.tier is GOOD or (seen.tier is UNKNOWN and (unheard or not breaker.options.probed))
-                if good and seen.allowed and breaker.state is CLOSED and retired(candidate) is None:
-                    well[candidate.replica.id] = entry
-        best = next(iter(order([one for one in candidates if one.replica.id in well])), None) if well else None
+
+        def well(candidate: Candidate) -> bool:
+            breaker = self._health.entry(candidate, now).breaker
+            seen = breaker.look(now, 1.0)
+            good = seen.tier is GOOD or (seen.tier is UNKNOWN and (unheard or not breaker.options.probed))
+            return good and seen.allowed and breaker.state is CLOSED and retired(candidate) is None
+
+        best = order.at_home(candidates) if isinstance(order, Ringed) else None
+        if best is None or not well(best):
+            usable = [one for one in candidates if one.replica.seat.free and well(one)]
+            best = next(iter(order(usable)), None) if usable else None
         if best is None:
             return None
-        entry = well[best.replica.id]
+        entry = self._health.entry(best, now)
         entry.used = now
         return Admitted(best, entry.breaker.stamp)
 

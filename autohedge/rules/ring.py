@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 PLACES = 8
 GOLDEN = 0x9E3779B97F4A7C15  # odd, so that multiples never meet
+CALM = 4  # requests in flight up to which nobody is hot
 BITS = 16  # members of one ring, as a power of two
 FEW = (1 << BITS) - 1
 
@@ -69,7 +70,7 @@ def places(name: str, nodes: int) -> tuple[int, ...]:
     return tuple(spread((node + place * GOLDEN) & MASK) for node in found for place in range(PLACES))
 
 
-def bounded(order: Sequence[T], load: Callable[[T], int], c: float = 1.25, least: int = 4) -> Iterator[T]:
+def bounded(order: Sequence[T], load: Callable[[T], int], c: float = 1.25, least: int = CALM) -> Iterator[T]:
     """`order` with those above c x mean load put last, in the same order: a hot key spills over clockwise.
 
     `load` counts requests in flight; the mean includes the one to be placed (consistent hashing with bounded loads).

@@ -98,7 +98,7 @@ def test_the_same_place_on_every_ring() -> None:
 def test_rings_are_kept_by_the_candidates_of_a_route() -> None:
     affinity, where = Affinity(), route("a", "b", "c")
     ring = ringed(where, "x", affinity)._ring
-    assert ringed(where, "y", affinity)._ring is ring
+    assert ringed(where, "y", affinity)._pool is ringed(where, "x", affinity)._pool
     assert ringed(route("c", "b", "a"), "y", affinity)._ring is ring  # a new snapshot with the same members
     assert ringed(route("a", "b"), "y", affinity)._ring is not ring
     order = affinity.order(ask(), where, Routing(virtual_nodes=7))

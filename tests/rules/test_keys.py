@@ -37,7 +37,7 @@ def test_no_document_no_key(state: Any) -> None:
         ({"a": 1}, b'{"a":1}'),
         ({"plan": "pro", "ticket": "Grüße"}, '{"plan":"pro","ticket":"Grüße"}'.encode()),
         ({"ticket": "Grüße", "plan": "pro"}, '{"ticket":"Grüße","plan":"pro"}'.encode()),  # key order kept
-        ("x" * 200, b"x" * 200),
+        ("x" * 100, b"x" * 100),
         ("\ud83d", b"\xed\xa0\xbd"),  # a lone surrogate is hashed, not refused
         (["\udc00"], b'["\xed\xb0\x80"]'),
         ([1.5, 10**30], b"[1.5,1000000000000000000000000000000]"),

@@ -27,6 +27,7 @@ class Canned:
         self.requests: list[tuple[bytes, bytes]] = []
         self.url = ""
         self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def engine(self) -> SampleEngine:
@@ -40,13 +41,19 @@ class Canned:
         return self.url
 
     async def stop(self) -> None:
-        """Listen no longer; connections that stand end with the loop."""
+        """Listen no longer, and end the connections that stand."""
         if self._server is not None:
             self._server.close()
             self._server = None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 lines = head.lower().split(b"\r\n")
@@ -54,6 +61,7 @@ class Canned:
                 body = await reader.readexactly(size)
                 writer.write(await self._answer(head, body))
                 await writer.drain()
+        self._tasks.discard(task)
         writer.close()
 
     async def _answer(self, head: bytes, body: bytes) -> bytes:
