@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from autohedge.call import Call
-from autohedge.core.types import Candidate, Failure, Kind, Secret, Verdict
-from tests.support.played import EVENT, GOOD, SSE, Desk, Played, call, candidate
+from autohedge.core.types import Candidate, Door, Failure, Kind, Secret, Verdict
+from tests.support.played import EVENT, GOOD, SSE, Desk, Played, call, candidate, tried
 from tests.support.vtime import run
 
 
@@ -189,3 +190,74 @@ def test_turns_are_numbered() -> None:
         return seats
 
     assert run(main()) == [1, 2, 3]
+
+
+# --- the System One door ------------------------------------------------------------------------------------------------
+
+
+def decision(**fields: Any) -> Call:
+    return call(door=Door.SYSTEMONE, target="/v1/systemone", **({"named": "dex"} | fields))
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 405, 410, 422, 429, 500, 501, 529])
+def test_a_worker_s_word_is_the_answer(status: int) -> None:
+    """E35: committed whatever the verdict says, which is kept for the breaker."""
+    opened = tried(Played(b"{}", status=status), candidate(Kind.SGLANG), decision())
+    assert opened.won
+    assert opened.attempt.judgement is not None
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_another_worker_is_asked_after_these(status: int) -> None:
+    """E33: and the seat is given back."""
+    opened = tried(Played(b"{}", status=status), candidate(Kind.SGLANG), decision())
+    assert not opened.won
+    assert opened.closed
+
+
+@pytest.mark.parametrize("answer", [Failure.REFUSED, Failure.RESET, Played(b'{"model":', Failure.CUT)])
+def test_a_failure_of_transport_is_no_answer(answer: Any) -> None:
+    """E32: also one in the middle of the body."""
+    assert not tried(answer, candidate(Kind.SGLANG), decision()).won
+
+
+def test_a_worker_has_the_time_of_an_attempt_and_then_it_failed() -> None:
+    """E97: not first_byte, not stall; a worker that outlasts it is sick, however slowly its answer drips."""
+    where = candidate(Kind.SGLANG)
+    assert tried(Played(60.0, b"{}"), where, decision(patience=100.0), stall=1.0).won
+    late = tried(30.0, where, decision(patience=5.0))
+    assert not late.won
+    assert late.attempt.outcome is not None
+    assert late.attempt.outcome.failure is Failure.FIRST_BYTE_TIMEOUT
+    drips: list[bytes | float | Failure] = [b"x" if step % 2 else 2.0 for step in range(20)]
+    slow = tried(Played(*drips), where, decision(patience=5.0))
+    assert not slow.won
+    assert slow.attempt.judgement is not None
+    assert slow.attempt.judgement.verdict is Verdict.SICK
+
+
+@pytest.mark.parametrize(
+    ("where", "asked", "named"),
+    [
+        (candidate(Kind.SGLANG, "/models/x"), {}, b"dex"),  # it does not look at the name
+        (candidate(Kind.LLAMACPP, "x.gguf"), {}, b"dex"),
+        (candidate(Kind.OPENAI, "served", models=("dex",)), {}, b"dex"),  # the operator said that it serves this name
+        (candidate(Kind.AUTO, "served", takes_any=True), {}, b"dex"),
+        (candidate(Kind.VLLM, "/models/x", models=("dex",)), {}, b"/models/x"),  # it serves its own name only
+        (candidate(Kind.SGLANG, "real", aliases={"dex": "real"}), {}, b"real"),  # the operator's alias
+        (replace(candidate(Kind.SGLANG, "other"), rung=1), {}, b"other"),  # a rung names another model
+    ],
+)
+def test_the_body_stays_as_it_came_unless_the_name_must_change(
+    where: Candidate, asked: dict[str, Any], named: bytes
+) -> None:
+    """E2."""
+    _, body = sent(where, decision(body=b'{ "model":"dex"}', **asked))
+    assert body == b'{ "model":"%b"}' % named
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"model":null}', b'{"model":""}'])
+def test_no_name_is_put_into_a_decision(body: bytes) -> None:
+    """E2, E31: also not for engines that will refuse it."""
+    for named in (None, ""):
+        assert sent(candidate(Kind.OLLAMA), decision(body=body, named=named))[1] == body

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from autohedge.checking import Checked
+from autohedge.core.ask import Ask
 from autohedge.core.problems import BadRequest, Gone, Unavailable
-from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
+from autohedge.core.types import Attempt, Candidate, Door, Failure, Judgement, Kind, Outcome, Verdict
+from autohedge.memory.health import Health
+from autohedge.memory.tuning import rules_of
 from autohedge.planning import Offers, Planner
 from autohedge.rules.standing import Wish
 from tests.support.desk import Desk, call, run
@@ -231,3 +234,62 @@ def test_a_full_queue_is_a_503_with_retry_after() -> None:
         plan(desk, ready(desk))
     assert raised.value.code == "queue_full"
     assert raised.value.retry_after
+
+
+# --- the System One door ------------------------------------------------------------------------------------------------
+
+
+def trio(config: str = "") -> Desk:
+    desk = Desk(config)
+    desk.add("a", backend("trio", "one:1", "two:1", "six:1", models=("m",), kind=Kind.SYSTEMONE))
+    return desk
+
+
+def decided(desk: Desk, own: int = 2, state: str = "x") -> list[str]:
+    checked = ready(desk, own=own)
+    ask = Ask(Door.SYSTEMONE, "m", obj={"state": state})
+    checked.order = desk.tools.affinity.order(ask, checked.route, desk.tools.settings.routing)
+    planner = Planner(desk.tools)
+    asked = call(door=Door.SYSTEMONE, asked="m")
+
+    async def main() -> list[str]:
+        offers = planner.plainly(asked, checked) or await planner.closely(asked, checked)
+        found = []
+        while (offer := next(offers, None)) is not None:
+            found.append(offer.candidate.replica.id)
+        return found
+
+    made: list[str] = run(main())
+    return made
+
+
+def test_the_next_one_is_the_next_clockwise() -> None:
+    """E36, and E65: who is out is skipped, the others keep their order."""
+    desk = trio()
+    for n in range(20):
+        walk = decided(desk, own=3, state=f"doc {n}")
+        assert sorted(walk) == ["trio@one:1", "trio@six:1", "trio@two:1"]
+        sick = next(one for one in desk.candidates("m") if one.replica.id == walk[0])
+        desk.tools.health.force(sick.replica.id, Wish.OPEN)
+        assert decided(desk, own=3, state=f"doc {n}") == walk[1:]
+        desk.tools.health.force(sick.replica.id, Wish.NONE)
+
+
+def test_the_chain_follows_after_the_tries_of_the_door() -> None:
+    """E34: `routing.retry` bounds the workers; a rung is not shut out by a third one."""
+    desk = trio("fallback_chain: [{provider: swarm, model: other}]")
+    desk.add("b", backend("peer", "p:1", models=("other",), kind=Kind.SYSTEMONE))
+    found = decided(desk, own=2)
+    assert len(found) == 3
+    assert found[2] == "peer@p:1"
+
+
+def test_a_worker_that_its_probes_call_sick_is_not_tried_in_panic() -> None:
+    """E37 with eidex's judge: nobody healthy is nobody; with the window somebody may be tried after all."""
+    for judge, tried in (("streak", 0), ("window", 3)):
+        desk = trio(f"health: {{judge: {judge}}}")
+        desk.tools.health = Health(lambda: 0.5, rules=rules_of(desk.tools.settings))
+        for one in desk.candidates("m"):
+            breaker = desk.tools.health.entry(one, desk.now).breaker
+            breaker.adopt(desk.now + 60, "adopted", desk.now, hard=False)
+        assert len(decided(desk, own=3)) == tried

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from autohedge.core.ask import Ask
 from autohedge.core.types import (
     Address,
     Attempt,
     BackendSpec,
     Candidate,
+    Door,
     Failure,
     Judgement,
     Kind,
     Limits,
     Outcome,
     Replica,
+    Route,
     Seat,
     Verdict,
 )
+from autohedge.memory.affinity import Affinity, Order, Ringed
 from autohedge.memory.choice import KNOCK, Choice
 from autohedge.memory.health import Health
 from autohedge.rules.breaker import Options
 from autohedge.rules.standing import State, Wish
+from autohedge.settings.routing import Routing
 
 
 def candidate(name: str, priority: int = 50, cap: int | None = None) -> Candidate:
@@ -191,3 +197,55 @@ def test_a_replica_is_remembered_by_its_id() -> None:
     desk.tell(one, Verdict.DEAD, times=2)
     assert desk.knock(one) == "1"
     assert desk.knock(replace(one, rung=1)) is None
+
+
+# --- by an order --------------------------------------------------------------------------------------------------------
+
+
+def by_name(candidates: Sequence[Candidate]) -> Iterable[Candidate]:
+    return sorted(candidates, key=lambda one: one.replica.id)
+
+
+def first_by(desk: Desk, *candidates: Candidate, order: Order = by_name, unheard: bool = True) -> str | None:
+    def gone(one: Candidate) -> object:
+        return one.replica.id if one.replica.id in desk.gone else None
+
+    admitted = desk.choice.first_by(order, candidates, 0.0, gone, unheard=unheard)
+    return None if admitted is None else admitted.candidate.replica.id
+
+
+def test_the_first_of_an_order_that_is_well() -> None:
+    """E36: sick, full and retired ones are skipped, nothing else changes."""
+    desk, a, b, c, d = Desk(), candidate("a"), candidate("b"), candidate("c", cap=0), candidate("d")
+    assert first_by(desk, d, c, b, a) == "a"
+    desk.tell(a, Verdict.DEAD, times=2)
+    assert first_by(desk, d, c, b, a) == "b"
+    desk.gone.add("b")
+    assert first_by(desk, d, c, b, a) == "d"
+    assert first_by(desk, a, b, c) is None
+
+
+def test_one_that_never_answered_is_as_good_where_the_door_says_so() -> None:
+    """E124: keys must not move to whoever was heard first."""
+    desk, a, b = Desk(probed=True), candidate("a"), candidate("b")
+    desk.tell(b, Verdict.ANSWER)
+    assert first_by(desk, a, b, unheard=True) == "a"
+    assert first_by(desk, a, b, unheard=False) == "b"
+
+
+def test_a_calm_home_is_asked_without_a_look_at_the_others() -> None:
+    """Sixteen workers cost no more than three."""
+    desk, pool = Desk(), tuple(candidate(name) for name in "abc")
+    route = Route("m", pool, frozenset({Kind.VLLM}))
+    order = Affinity().order(Ask(Door.SYSTEMONE, "m", obj={"state": "x"}), route, Routing())
+    assert isinstance(order, Ringed)
+    home = order.home
+
+    def found() -> str | None:
+        admitted = desk.choice.first_by(order, pool, 0.0, lambda _one: None, unheard=True)
+        return None if admitted is None else admitted.candidate.replica.id
+
+    assert found() == home
+    assert len(desk.health.describe(0.0)) == 1
+    desk.tell(next(one for one in pool if one.replica.id == home), Verdict.DEAD, times=2)
+    assert found() == next(one.replica.id for one in order(pool) if one.replica.id != home)

@@ -421,3 +421,18 @@ def test_any_history_keeps_the_rules(history: list[tuple[str, Any, Any]]) -> Non
         assert by_events == after.backends
         for name, replica_after in after.replicas.items():
             assert name not in before.replicas or before.replicas[name] is replica_after
+
+
+def test_wildcards_stand_beside_the_routes() -> None:
+    """eidex's worker without a model_id: one candidate of each replica, under no name; everybody holds both."""
+    registry = Registry()
+    registry.apply("workers", seen(backend("any", "t1", "t2", takes_any=True, exact=True)), 1.0)
+    registry.apply("static", seen(backend("dex", "t3", models=("dex",))), 1.0)
+    snapshot = registry.snapshot
+    assert [(one.replica.id, one.served) for one in snapshot.wild] == [("any@t1:8000", ""), ("any@t2:8000", "")]
+    assert list(snapshot.routes) == ["dex"]
+    assert {one.replica.id for one in snapshot.everybody()} == {"any@t1:8000", "any@t2:8000", "dex@t3:8000"}
+    registry.learn("any@t1:8000", lesson(model("served")), 1.0)
+    assert [one.served for one in registry.snapshot.wild] == ["served", ""]
+    registry.apply("workers", seen(), 2.0)
+    assert registry.snapshot.wild == ()

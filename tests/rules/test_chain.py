@@ -241,3 +241,17 @@ def test_a_rung_without_names_asks_for_the_model_of_the_request() -> None:
     walk = plan(rungs=(Rung(RungKind.SWARM),), world=world)
     assert len(told(walk)) == 2
     assert walk.skipped[-1].reason == "offered by an earlier rung"
+
+
+def test_spare_ones_are_offered_where_no_own_one_is() -> None:
+    """E29: wildcards when every exact worker is out, and only then; the chain comes after them."""
+    spare = candidate("any@1", "")
+    route = Route("qwen", (A1, A2), frozenset({Kind.VLLM}), spare=(spare,))
+
+    def names(looks: Mapping[str, Admission]) -> list[str]:
+        checks = Checks(lambda one: looks.get(one.replica.id, READY), lambda _: "", lambda _: "", least_outstanding)
+        return [one.replica.id for one in Plan(snapshot(), route, checks, (Rung(RungKind.SWARM, ("vllm-13b",)),))]
+
+    assert names({}) == ["a@1", "a@2", "b@1"]
+    assert names({"a@1": DEAD}) == ["a@2", "b@1"]
+    assert names({"a@1": DEAD, "a@2": DEAD}) == ["any@1", "b@1"]
