@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.canned import Canned
 from tests.support.house import HELLO, SERVER, TIMES, Edge, eventually, house, run, vllm
 
 EMPTY = SERVER + TIMES + "upstream_registry: {}\n"
@@ -134,5 +135,87 @@ def test_a_token_is_asked_for_and_no_secret_is_told() -> None:
             heard = await edge.post({"url": edge.one.url}, "/workers", {"authorization": "Bearer sesame"})
             assert heard.status == 202
             assert "sesame" not in json.dumps(heard.json)
+
+    run(main())
+
+
+def test_removing_a_worker_moves_only_its_documents() -> None:
+    """E65: the ring is built anew; registered again, it has its documents back."""
+    decision = {"model": "dex", "questions": {"q": {"type": "noul", "instructions": "Is it?"}}}
+
+    async def main() -> None:
+        canned = {name: Canned() for name in ("one", "two", "six")}
+        one, two, six = (worker.engine for worker in canned.values())
+        async with house(EMPTY, one=one, two=two, six=six) as edge:
+            names = [await register(edge, worker.url, model_id="dex") for worker in canned.values()]
+
+            async def homes() -> list[str]:
+                answers = [await edge.post(decision | {"state": f"document {n}"}, "/v1/systemone") for n in range(60)]
+                return [answer.backend for answer in answers]
+
+            first = await homes()
+            assert len(set(first)) == 3
+            await edge.client.delete(f"{edge.url}/workers/{names[1]}")
+            lost = f"worker-{names[1][:8]}"
+            after = await homes()
+            assert lost not in after
+            assert [new for old, new in zip(first, after, strict=True) if old != lost] == [
+                old for old in first if old != lost
+            ]
+            await register(edge, canned["two"].url, model_id="dex")
+            assert await homes() == first
+
+    run(main())
+
+
+ENDPOINTS = [
+    ("/v1/models", "GET, HEAD"),
+    ("/v1/systemone", "POST"),
+    ("/workers", "GET, HEAD, POST"),
+    ("/workers/{id}", "DELETE, GET, HEAD"),
+    ("/liveness", "GET, HEAD"),
+    ("/health", "GET, HEAD"),
+    ("/readiness", "GET, HEAD"),
+    ("/version", "GET, HEAD"),
+]
+
+
+@pytest.mark.parametrize(("path", "allow"), ENDPOINTS)
+def test_the_ten_endpoints_of_eidex(path: str, allow: str) -> None:
+    """E9, E10, E11, E12, E79: each with its methods; HEAD is GET without its body; any other one is a 405 in the envelope."""
+
+    async def main() -> None:
+        async with house("mode: eidex\n" + EMPTY, one=vllm()) as edge:
+            name = await register(edge, edge.one.url)
+            where = path.replace("{id}", name)
+            if "GET" in allow:
+                got, bare = await edge.get(where), await edge.get(where, "HEAD")
+                assert (got.status_code, bare.status_code, bare.content) == (200, 200, b"")
+                assert {**bare.headers, "x-request-id": ""} == {**got.headers, "x-request-id": ""}
+            for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allow.split(", ")):
+                answer = await edge.get(where, method)
+                assert (answer.status_code, answer.headers["allow"]) == (405, allow), method
+                assert answer.headers["x-smg-error-code"] == "METHOD_NOT_ALLOWED"
+                if method != "HEAD":
+                    error = answer.json()["error"]
+                    assert (error["type"], error["code"]) == ("Method Not Allowed", "METHOD_NOT_ALLOWED")
+
+    run(main())
+
+
+def test_typesafe_sdk_lists_the_models() -> None:
+    """Facts 7: one body serves OpenAI clients and `models.list()`, which wants another list beside it."""
+    typesafe = pytest.importorskip("typesafe_sdk")
+    config = "models: [{id: dex, created: 1790921023}]\n" + EMPTY
+
+    async def main() -> None:
+        async with house(config, one=vllm()) as edge:
+            await register(edge, edge.one.url, model_id="m")
+
+            def listed() -> list[str]:
+                with typesafe.TypeSafeClient(api_key="k", base_url=edge.url) as client:
+                    return [model.name for model in client.models.list().models]
+
+            assert await asyncio.to_thread(listed) == ["dex", "m"]
 
     run(main())
