@@ -7,6 +7,8 @@ Rules (eidex, seed 000; systemone facts 8)
   budget says: it is another worker each time, and a decision costs little. A rung of the chain comes after those tries.
 - A worker that never answered is as good as the others: keys must not move because one was heard first. Where probes alone decide
   (streak), nobody is tried against their word.
+- 404, 405 and 501 are passed on like all else, but callers read them as "not implemented" (bifrost): the log says once who
+  answers so.
 - In a committed answer the value of the last top-level "model" is replaced, if it is a string and another name; not one byte more.
 
 It must not know: sockets, the ring, how errors look.
@@ -15,6 +17,7 @@ It must not know: sockets, the ring, how errors look.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -31,7 +34,9 @@ from autohedge.rules.standing import Admission, Tier
 from autohedge.settings.routing import ModelOverride
 from autohedge.tools import Tools
 
+LOGGER = logging.getLogger("autohedge")
 ABILITY = Door.SYSTEMONE.value
+UNKNOWN_THERE = frozenset({404, 405, 501})
 DECIDERS = frozenset({Kind.SYSTEMONE, Kind.TYPESAFE})  # kinds that do nothing else
 
 
@@ -42,12 +47,24 @@ class Deciders:
         self._tools = tools
         self._seen: object = None
         self._routes: dict[str, Route] = {}
+        self._noted: set[tuple[str, int]] = set()
+
+    def note(self, candidate: Candidate, status: int) -> None:
+        """Tell people about a worker that seems to have no such door; once, as long as the snapshot has the same routes."""
+        seen = candidate.replica.id, status
+        if status in UNKNOWN_THERE and seen not in self._noted:
+            self._noted.add(seen)
+            LOGGER.warning(
+                "%s answers %d at /v1/systemone; is it a decision server? Callers may read that as not implemented",
+                *seen,
+            )
 
     def route(self, call: Call, ask: Ask, snapshot: Snapshot) -> Route:
         """Whom a request may be sent to. Never raises: where there is nobody, there is a route without candidates."""
         if self._seen is not snapshot.routes:
             self._seen = snapshot.routes
             self._routes = {}
+            self._noted.clear()
         call.named = ask.model
         call.asked = name = call.model or ask.model or ""
         tools = self._tools

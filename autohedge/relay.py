@@ -127,6 +127,7 @@ class Relay:
         outcome = won.attempt.outcome
         assert outcome is not None
         outcome.committed = True
+        self._deciders.note(won.attempt.candidate, won.status)
         await out.whole(won.status, answer_headers(call, won, len(body)), body)
 
     def _shown_name(self, call: Call, won: Opened) -> str:

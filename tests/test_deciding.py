@@ -275,3 +275,16 @@ def test_a_wildcard_shares_the_health_of_its_engine_s_only_model() -> None:
     assert wild == {"any1": "", "any2": "served"}
     desk.add("s6", backend("many", "h6:1", takes_any=True), Lesson(Kind.OLLAMA, (LearnedModel("a"), LearnedModel("b"))))
     assert {one.backend.name: one.served for one in desk.snapshot.wild}["many"] == ""
+
+
+def test_a_worker_without_this_door_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """E158: its 404, 405 or 501 is passed on; the operator hears of it, not once per request."""
+    desk = workers()
+    deciders = Deciders(desk.tools)
+    candidate = deciders.route(call(door=Door.SYSTEMONE), Ask(Door.SYSTEMONE, "dex"), desk.snapshot).candidates[0]
+    for status in (404, 404, 200, 422, 501):
+        deciders.note(candidate, status)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split(";")[0] for line in said] == [
+        f"{candidate.replica.id} answers {status} at /v1/systemone" for status in (404, 501)
+    ]

@@ -10,7 +10,7 @@ import pytest
 from autohedge.call import Call
 from autohedge.checking import Checked, Checker, route_of
 from autohedge.core.problems import Gone, Problem
-from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
+from autohedge.core.types import Attempt, Door, Failure, Judgement, Kind, Outcome, Verdict
 from autohedge.explaining import Explainer
 from autohedge.planning import Planner
 from autohedge.rules.retirement import Redirect
@@ -248,3 +248,48 @@ def test_nothing_is_changed_by_it() -> None:
     assert (desk.tools.meters.dump(()), desk.tools.retries.left(desk.now)) == before
     assert made.attempts == []
     assert all(replica.seat.in_flight == replica.seat.last == 0 for replica in desk.snapshot.replicas.values())
+
+
+# --- the System One door ------------------------------------------------------------------------------------------------
+
+
+def decision(state: Any = "x", model: str = "dex") -> bytes:
+    questions = {"q": {"type": "noul", "instructions": "Is it?"}}
+    return json.dumps({"model": model, "state": state, "questions": questions}).encode()
+
+
+def deciding(config: str = "") -> Desk:
+    desk = Desk(config)
+    desk.add("a", backend("w", "one:1", "two:1", "six:1", models=("dex",), kind=Kind.SYSTEMONE))
+    desk.add("b", backend("any", "x:1", takes_any=True, kind=Kind.SYSTEMONE))
+    return desk
+
+
+def test_a_decision_is_explained_with_its_home_and_its_tries() -> None:
+    """The ring's order, the replica that the document belongs to, and who comes too late for `routing.retry`."""
+    desk = deciding()
+    for n in range(10):
+        shown = explained(desk, decision(f"doc {n}"), door=Door.SYSTEMONE)
+        assert shown["home"] == order(shown)[0] == shown["outcome"]["sent_to"]["replica"]
+        assert len(order(shown)) == 3  # the wildcard is spare
+        assert shown["attempts"] == 2
+        assert ["note" in one for one in shown["candidates"]] == [False, False, True]
+
+
+def test_a_decision_goes_to_the_wildcard_when_nobody_else_can() -> None:
+    desk = deciding()
+    for one in desk.candidates("dex"):
+        desk.tools.health.force(one.replica.id, Wish.OPEN)
+    shown = explained(desk, decision(), door=Door.SYSTEMONE)
+    assert order(shown) == ["any@x:1"]
+    assert len(reasons(shown)) == 3
+
+
+def test_a_decision_that_nobody_takes_is_told_in_the_door_s_words() -> None:
+    desk = Desk()
+    shown = explained(desk, decision(), door=Door.SYSTEMONE)
+    assert shown["outcome"] == {
+        "status": 503,
+        "code": "no_workers",
+        "message": "No available workers for model 'dex'",
+    }

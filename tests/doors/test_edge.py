@@ -327,3 +327,32 @@ def test_nothing_is_admitted_before_the_gate_is_open() -> None:
     assert "chat, vectors" in client.error["message"]
     assert int(client.headers[b"retry-after"]) >= 1
     assert client.taken == 0
+
+
+def test_the_system_one_door_reads_no_credential() -> None:
+    """E27, E157: eidex hands Authorization on as it came, whatever its form; the time of an attempt is its own."""
+    way = Way(config="routing: {request_timeout: 7s, retry: 2}")
+    for value in ("Basic a", "x", "Bearer a b"):
+        client = Client()
+        asked(way, client, "/v1/systemone", authorization=value, api_key="k")
+        assert client.status == 200
+    assert way.calls[0].forwarded == [(b"authorization", b"Basic a"), (b"api-key", b"k")]
+    assert way.calls[0].patience == 7.0
+    assert way.calls[0].deadline - way.calls[0].started == 300.0 + 21.0
+    asked(way, Client())
+    assert way.calls[-1].patience is None
+
+
+def test_the_system_one_door_refuses_in_eidex_s_words() -> None:
+    """E79, E80: 405 with Allow, 413 with the seed's message, both with X-SMG-Error-Code."""
+    way, client = Way(config="server: {max_body_bytes: 10}"), Client(b"x" * 11)
+    asked(way, client, "/v1/systemone")
+    assert (client.status, client.headers[b"x-smg-error-code"]) == (413, b"REQUEST_ENTITY_TOO_LARGE")
+    assert client.error == {
+        "type": "Request Entity Too Large",
+        "code": "REQUEST_ENTITY_TOO_LARGE",
+        "message": "request body exceeds max_body_bytes",
+    }
+    client = Client()
+    asked(way, client, "/v1/systemone", method="GET")
+    assert (client.status, client.headers[b"allow"], client.error["code"]) == (405, b"POST", "METHOD_NOT_ALLOWED")

@@ -19,6 +19,8 @@ from autohedge.doors.openai import find
         ("/v1/rerank", Door.RERANK),
         ("/v1/sparse-embeddings", Door.SPARSE),
         ("/v1/embeddings:both", Door.BOTH),
+        ("/v1/systemone", Door.SYSTEMONE),
+        ("/v1/systemone/", Door.SYSTEMONE),
         ("/v1/chat/completions/", Door.CHAT),
         ("/openai/v1/chat/completions", Door.CHAT),
     ],
@@ -61,4 +63,10 @@ def test_azure_names_the_model_in_the_path(path: str, model: str) -> None:
     ],
 )
 def test_other_paths_are_not_the_data_path(path: str) -> None:
+    assert find(path) is None
+
+
+@pytest.mark.parametrize("path", ["/openai/v1/systemone", "/openai/deployments/dex/systemone", "/v1/systemone/x"])
+def test_the_system_one_door_has_no_alias(path: str) -> None:
+    """It is eidex's, and no OpenAI client knows it."""
     assert find(path) is None

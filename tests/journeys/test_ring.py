@@ -159,3 +159,40 @@ def test_chats_with_the_same_beginning_go_to_one_replica() -> None:
     assert all(len(by) == 1 for by in kept)
     assert len(set.union(*kept)) == 2
     assert any(len(by) == 2 for by in run(main("")))
+
+
+def test_documents_stay_while_workers_are_first_heard() -> None:
+    """Facts 8.14: workers begin well. Whoever is probed first gets no documents of the others, not even for a moment."""
+
+    async def main() -> None:
+        workers = [SampleEngine("systemone", model="dex", latency=0.02) for _ in range(3)]
+        config = THREE.replace("{ROUTING}", "{}") + "probe: {interval: 100ms, timeout: 1s}\n"
+        async with house(
+            config, env={"AUTOHEDGE_PROBE_ENABLED": "true"}, one=workers[0], two=workers[1], six=workers[2]
+        ) as edge:
+            rounds = [await homes(edge, 30) for _ in range(4)]
+            assert all(one == rounds[0] for one in rounds)
+            assert set(rounds[0]) == {"w0", "w1", "w2"}
+
+    run(main())
+
+
+def test_registering_and_removing_moves_only_the_documents_of_that_worker() -> None:
+    """E3, E65 by the workers API: what a new one gets it takes from all, what a removed one had goes to all."""
+
+    async def main() -> None:
+        one, two, six = Canned(), Canned(), Canned()
+        async with house(SERVER + TIMES, one=one.engine, two=two.engine, six=six.engine) as edge:
+            names = {}
+            for worker in (one, two):
+                heard = await edge.post({"url": worker.url}, "/workers")
+                names[worker.url] = heard.json["worker_id"]
+            before = await homes(edge, 60)
+            heard = await edge.post({"url": six.url}, "/workers")
+            new = f"worker-{heard.json['worker_id'][:8]}"
+            with_six = await homes(edge, 60)
+            assert {now for was, now in zip(before, with_six, strict=True) if was != now} == {new}
+            await edge.client.delete(f"{edge.url}/workers/{heard.json['worker_id']}")
+            assert await homes(edge, 60) == before
+
+    run(main())

@@ -10,7 +10,7 @@ from autohedge.core.types import Candidate, Failure, Kind, Secret
 from autohedge.memory.tuning import rules_of
 from autohedge.providers.base import Question, Reply
 from autohedge.rules.probes import Probed
-from autohedge.rules.standing import Via
+from autohedge.rules.standing import State, Via
 from autohedge.settings.model import Settings
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.pinging import Pinger, Round
@@ -227,3 +227,21 @@ def test_new_replicas_and_those_that_are_gone() -> None:
     run(main())
     assert len(world.engines["h1"].asked) == 1
     assert [at for at, _ in world.engines["h3"].asked] == pytest.approx([12.0, 17.0], abs=0.1)
+
+
+def test_a_wildcard_is_pinged_like_the_others() -> None:
+    """eidex's worker without a model_id stands in no route; it goes out and comes back by its pings all the same."""
+    world = eidex()
+    world.add("any", "h9", models=(), takes_any=True, exact=True)
+    (candidate,) = world.registry.snapshot.wild
+    states: list[State] = []
+
+    class Mending:
+        async def run(self) -> None:
+            world.engines["h9"].answer = lambda _question: reply(500)
+            await asyncio.sleep(11)
+            states.append(world.health.entry(candidate, now()).breaker.state)
+            world.engines["h9"].answer = lambda _question: reply(200)
+
+    run(during(17.0, pinger(world, LIGHT), Mending()))
+    assert [*states, world.health.entry(candidate, 17.0).breaker.state] == [State.OPEN, State.CLOSED]
