@@ -222,7 +222,7 @@ def test_a_failure_of_transport_is_no_answer(answer: Any) -> None:
 
 
 def test_a_worker_has_the_time_of_an_attempt_and_then_it_failed() -> None:
-    """E97: not first_byte, not stall; a worker that outlasts it is sick, however slowly its answer drips."""
+    """E96: not first_byte, not stall; a worker that outlasts it is sick, however slowly its answer drips."""
     where = candidate(Kind.SGLANG)
     assert tried(Played(60.0, b"{}"), where, decision(patience=100.0), stall=1.0).won
     late = tried(30.0, where, decision(patience=5.0))

@@ -6,8 +6,20 @@ import json
 
 import pytest
 
-from autohedge.core.problems import BadRequest, Detail, Problem, TooLarge, Unavailable, Unsupported
-from autohedge.doors.envelope import anthropic, rendered, smg
+from autohedge.core.problems import (
+    BadRequest,
+    Detail,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+    TooLarge,
+    Unavailable,
+    Unsupported,
+    UpstreamFailed,
+)
+from autohedge.core.types import Door
+from autohedge.doors.envelope import STATUS_TEXTS, anthropic, code_at, rendered, smg
 
 
 def test_openai_shape() -> None:
@@ -93,3 +105,29 @@ def test_what_is_no_finding_has_eidex_s_three_fields() -> None:
 def test_a_problem_without_details_is_its_own_finding() -> None:
     body = json.loads(rendered(Unsupported("br", code="unsupported_encoding"), b"i", smg)[2])
     assert body["detail"] == [{"type": "unsupported_encoding", "loc": ["body"], "msg": "br"}]
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "code"),
+    [
+        (MethodNotAllowed("x"), "Method Not Allowed", "METHOD_NOT_ALLOWED"),
+        (NotFound("x"), "Not Found", "NOT_FOUND"),
+        (NotFound("x", code="WORKER_NOT_FOUND"), "Not Found", "WORKER_NOT_FOUND"),
+        (TooLarge("x"), "Request Entity Too Large", "REQUEST_ENTITY_TOO_LARGE"),
+        (UpstreamFailed("x", code="workers_unreachable"), "Bad Gateway", "workers_unreachable"),
+        (Unavailable("x", code="no_workers"), "Service Unavailable", "no_workers"),
+        (Unavailable("x", code="queue_full"), "Service Unavailable", "queue_full"),
+        (InternalError("x"), "Internal Server Error", "internal_error"),
+    ],
+)
+def test_eidex_s_shape(problem: Problem, kind: str, code: str) -> None:
+    """E11, E12, E83: type is Go's status text; the code stands in the header and in the log as well."""
+    _, headers, body = rendered(problem, b"i", smg)
+    assert json.loads(body) == {"error": {"type": kind, "code": code, "message": "x"}}
+    assert (b"x-smg-error-code", code.encode()) in headers
+    assert code_at(Door.SYSTEMONE, problem) == code
+    assert code_at(Door.CHAT, problem) == problem.code
+
+
+def test_every_status_of_ours_has_its_text() -> None:
+    assert {kind.status for kind in Problem.__subclasses__()} <= set(STATUS_TEXTS)

@@ -170,7 +170,7 @@ NAMED = b'{"answers":{"q":1.0},"model" : "%b","usage":{}}'
     ],
 )
 def test_the_name_in_the_answer(status: int, override: str, model: Any, shown: bytes) -> None:
-    """E20, E21, E24, E98: 2xx and passed-on 4xx alike, one span of bytes, the length true."""
+    """E20, E21, E24, E98, E99: 2xx and passed-on 4xx alike, one span of bytes, the length true."""
     config = PAIR.replace("request_timeout: 300ms", f"request_timeout: 300ms, {override}".rstrip(", "))
 
     async def main() -> None:
@@ -351,7 +351,7 @@ def test_another_worker_is_asked_after_502_503_and_504(status: int) -> None:
 
 @pytest.mark.parametrize("fault", ["silent-close", "reset", "hang", "refused", "cut-after"])
 def test_another_worker_is_asked_after_a_failure_of_transport(fault: str) -> None:
-    """E32, E97: closed, reset, refused, cut inside the answer, and silent for `routing.request_timeout`."""
+    """E32, E96: closed, reset, refused, cut inside the answer, and silent for `routing.request_timeout`."""
 
     async def main() -> None:
         one, two = (SampleEngine("systemone", model="dex") for _ in range(2))
@@ -367,7 +367,7 @@ def test_another_worker_is_asked_after_a_failure_of_transport(fault: str) -> Non
 
 
 def test_the_time_of_one_attempt_is_request_timeout_and_nothing_else() -> None:
-    """E97: a worker may think longer than the other doors' first_byte allows."""
+    """E96: a worker may think longer than the other doors' first_byte allows."""
     config = PAIR.replace("request_timeout: 300ms", "request_timeout: 2s")
 
     async def main() -> None:
@@ -381,7 +381,7 @@ def test_the_time_of_one_attempt_is_request_timeout_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(("retry", "asked"), [(0, 1), (1, 2), (2, 3), (9, 3)])
 def test_at_most_retry_further_workers_and_none_twice(retry: int, asked: int) -> None:
-    """E34, E39, E81: three workers, all failing."""
+    """E34, E39, E81, E97: three workers, all failing."""
     config = SERVER + TIMES + f"routing: {{retry: {retry}}}\nupstream_registry:\n"
     config += "".join(
         f'  w{n}: {{host: "${{{name}}}", model: dex, priority: {n}}}\n' for n, name in enumerate(("ONE", "TWO", "SIX"))
