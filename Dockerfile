@@ -27,18 +27,20 @@ LABEL org.opencontainers.image.title="AutoHedge" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}"
 COPY --from=build /opt/autohedge /opt/autohedge
+COPY image/config.yaml /app/config/config.yaml
 ENV PATH=/opt/autohedge/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    AUTOHEDGE_CONFIG=/app/config/config.yaml \
     AUTOHEDGE_DATA=/var/lib/autohedge
 # The first run, as root, leaves the bytecode of the standard library that the base image comes without; and proves the copy.
 RUN autohedge version \
-    && mkdir -p /app/config /var/lib/autohedge \
+    && mkdir -p /var/lib/autohedge \
     && chown 10001:10001 /var/lib/autohedge
 USER 10001:10001
 WORKDIR /app
 VOLUME /var/lib/autohedge
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["autohedge", "healthcheck", "--ask", "startup"]
+HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=3 CMD ["autohedge", "healthcheck", "--ask", "startup"]
 ENTRYPOINT ["python", "-m", "autohedge"]
 CMD ["serve"]

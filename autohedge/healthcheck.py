@@ -6,6 +6,7 @@ Rules
 - `liveness` asks for the process alone. It is the default: a container that is restarted because its backends are away helps
   nobody.
 - `startup` is not well while the startup gate is closed, and well ever after: a rolling update waits for it.
+- `guard` asks a docker-guard (with --url): well while the engine behind it answers.
 - `readiness` is for load balancers that ask by a command: not well while draining or while no backend is usable.
 - A configuration that does not load any more falls back to the environment and the default: the server goes on with the old one.
 
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 from autohedge.settings.eidex import started
 from autohedge.settings.load import ConfigErrors, load
 
-PATHS = {"liveness": "/liveness", "startup": "/readiness", "readiness": "/readiness"}
+PATHS = {"liveness": "/liveness", "startup": "/readiness", "readiness": "/readiness", "guard": "/_ping"}
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound
 LARGEST = 65_536  # bytes of an answer that are read
 
@@ -89,7 +90,7 @@ def answer(host: str, port: int, path: str, timeout: float) -> tuple[int, bytes]
 def judge(ask: str, status: int, body: bytes) -> tuple[bool, str]:
     """Whether that answer is well, and the line that says so."""
     found: object = None
-    if ask != "liveness":
+    if ask in {"startup", "readiness"}:
         try:
             found = json.loads(body)
         except ValueError:

@@ -1,6 +1,8 @@
 """The console's first step: commands that must start fast do not import the proxy, all others go to `cli.py`.
 
 A health check runs every few seconds in every container; importing the proxy for it would cost more than serving requests.
+As the first process of a container it ends on SIGTERM from its first moment: the kernel keeps signals from a process 1 that
+does not handle them, and a container that is stopped while it starts would be waited for until the whole grace is over.
 
 It must not know: what a command does.
 """
@@ -8,6 +10,7 @@ It must not know: what a command does.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +25,8 @@ LIGHT: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the command that `argv` names."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(0))  # until the server takes it over
     if words and words[0] in LIGHT:
         return light(words)
     code: int = import_module("autohedge.cli").main(words)  # not at the top: it imports everything

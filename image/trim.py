@@ -7,20 +7,33 @@ Rules
 - Compiled modules lose what the loader does not read: the debug information behind their last segment, which is most of some
   wheels. They work as before; a crash names no line in them.
 - Bytecode stands only for what the commands import, and is not checked against the source: nothing is written at run time.
-- Licences and metadata stay.
+  That of others' packages comes without docstrings; their sources keep them.
+- Licences stay; of the metadata the head, without the README in it.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
-import py_compile
+import marshal
 import shutil
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
-LEFTOVERS = ("*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.c", "*.h", "zstandard/*cffi*", "pydantic/mypy.py")
+LEFTOVERS = (
+    "*.dist-info/RECORD",
+    "*.pyx",
+    "*.pxd",
+    "*.pxi",
+    "*.pyi",
+    "*.c",
+    "*.h",
+    "zstandard/*cffi*",
+    "pydantic/mypy.py",
+)
 FOLDERS = ("tests", "test", "pydantic/v1")
 USED = "autohedge.cli"  # imports every command
 LIST = (
@@ -44,6 +57,26 @@ def shorten(path: Path) -> None:
     path.write_bytes(data[: max(ends)])
 
 
+def undocumented(tree: ast.Module) -> ast.Module:
+    """The same program without its docstrings."""
+    for node in ast.walk(tree):
+        told = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if told and ast.get_docstring(node, clean=False) is not None:
+            node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), node.body[0])]
+    return tree
+
+
+def compiled(path: Path, *, ours: bool) -> None:
+    """Write the bytecode of a module, marked as not to be checked (PEP 552)."""
+    source = path.read_bytes()
+    tree = ast.parse(source)
+    code = compile(tree if ours else undocumented(tree), str(path), "exec", dont_inherit=True)
+    target = Path(importlib.util.cache_from_source(str(path)))
+    target.parent.mkdir(exist_ok=True)
+    head = importlib.util.MAGIC_NUMBER + struct.pack("<L", 1) + importlib.util.source_hash(source)
+    target.write_bytes(head + marshal.dumps(code))
+
+
 def main(python: str, folder: Path) -> None:
     for pattern in LEFTOVERS:
         for path in folder.rglob(pattern):
@@ -52,11 +85,13 @@ def main(python: str, folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     for path in folder.rglob("*.so*"):
         shorten(path)
+    for path in folder.glob("*.dist-info/METADATA"):
+        path.write_bytes(path.read_bytes().partition(b"\n\n")[0] + b"\n\n")
     done = subprocess.run([python, "-B", "-c", LIST], check=True, capture_output=True, text=True)  # noqa: S603 - our own
     files = {Path(name) for name in json.loads(done.stdout) if name} | set((folder / "autohedge").rglob("*.py"))
     for path in sorted(files):
         if path.suffix == ".py" and path.is_relative_to(folder):
-            py_compile.compile(str(path), doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+            compiled(path, ours=path.is_relative_to(folder / "autohedge"))
 
 
 if __name__ == "__main__":
