@@ -95,7 +95,9 @@ def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = N
     server = loaded.settings.server
     if server.workers > 1 and WORKER not in env:
         try:
-            return run_workers(server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.grace)
+            return run_workers(
+                server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.drain + server.grace
+            )
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", server.listen, error.strerror)
             return 1
@@ -153,7 +155,7 @@ class House:
         async with Asker(self.settings.learning.timeout) as asker:
             self._wire(asker)
             _calm_collector()
-            self.server = server = Server(self._server_config(), self._drain)
+            self.server = server = Server(self._server_config(), self._drain, self.settings.server.drain)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ended)
             try:

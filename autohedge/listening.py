@@ -41,15 +41,23 @@ def listen(bind: tuple[str, int], *, shared: bool = False) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that tells when it is asked to end, before it stops taking connections."""
+    """uvicorn's server that tells when it is asked to end, and goes on taking requests for `drain` seconds. Asked a second time
+    it stops taking them at once.
+    """
 
-    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None], drain: float = 0.0) -> None:
         super().__init__(config)
         self._on_exit = on_exit
+        self._drain = drain
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._on_exit()
-        super().handle_exit(sig, frame)
+        drain, self._drain = self._drain, 0.0
+        if drain and self.started:
+            loop = asyncio.get_running_loop()
+            loop.call_soon_threadsafe(loop.call_later, drain, super().handle_exit, sig, frame)
+        else:
+            super().handle_exit(sig, frame)
 
 
 async def tell_ready(server: uvicorn.Server, address: tuple[Any, ...], on_ready: Callable[[str], None]) -> None:

@@ -21,6 +21,7 @@ RESTART = (
     "server.workers",
     "server.cors",
     "server.grace",
+    "server.drain",
     "timeouts.connect",
     "timeouts.count",
     "timeouts.body",

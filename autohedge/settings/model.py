@@ -81,6 +81,10 @@ class Server(Section):
     grace: Duration = Field(
         default=Duration.of("30s"), description="How long a stop waits for requests that are running."
     )
+    drain: Duration = Field(
+        default=Duration.of("0s"),
+        description="How long a stop still takes requests while /readiness says 503, so that a load balancer hears of it first.",
+    )
     cors: Cors = Field(default=Cors(), description="Calls from browsers.")
 
     @property

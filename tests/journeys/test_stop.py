@@ -48,6 +48,38 @@ def test_what_runs_ends_and_nothing_new_begins(number: signal.Signals, stream: b
     run(main())
 
 
+def test_readiness_says_so_before_requests_are_refused() -> None:
+    """A load balancer that asks /readiness hears of the stop while requests are still answered (`server.drain`)."""
+
+    async def main() -> None:
+        async with alone(config=CONFIG.replace("grace: 1s", "grace: 1s, drain: 600ms")) as edge:
+            began = time.monotonic()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await eventually(lambda: edge.house.standing.draining)
+            async with httpx.AsyncClient(verify=False) as client:  # connections of its own
+                ready = await client.get(edge.url + "/readiness")
+                assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+                assert (await client.get(edge.url + "/liveness")).status_code == 200
+                assert (await client.post(edge.url + CHAT, json=HELLO)).status_code == 200
+            async with asyncio.timeout(2):
+                assert await edge.life == 0
+            assert 0.5 < time.monotonic() - began < 1.5
+
+    run(main())
+
+
+def test_a_second_signal_waits_for_nobody() -> None:
+    async def main() -> None:
+        async with alone(config=CONFIG.replace("grace: 1s", "grace: 1s, drain: 20s")) as edge:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(0.1)
+            async with asyncio.timeout(1):
+                assert await edge.life == 0
+
+    run(main())
+
+
 def test_what_does_not_end_is_cut_after_the_grace(caplog: pytest.LogCaptureFixture) -> None:
     """A45: over the grace the request is cut and said so in the log; the engine is freed; exit code 0."""
 
