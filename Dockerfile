@@ -27,14 +27,12 @@ LABEL org.opencontainers.image.title="AutoHedge" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}"
 COPY --from=build /opt/autohedge /opt/autohedge
-COPY image/config.yaml /app/config/config.yaml
 ENV PATH=/opt/autohedge/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    AUTOHEDGE_CONFIG=/app/config/config.yaml \
     AUTOHEDGE_DATA=/var/lib/autohedge
 # The first run, as root, leaves the bytecode of the standard library that the base image comes without; and proves the copy.
 RUN autohedge version \
-    && mkdir -p /var/lib/autohedge \
+    && mkdir -p /app/config /var/lib/autohedge \
     && chown 10001:10001 /var/lib/autohedge
 USER 10001:10001
 WORKDIR /app

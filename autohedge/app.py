@@ -95,9 +95,7 @@ def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = N
     server = loaded.settings.server
     if server.workers > 1 and WORKER not in env:
         try:
-            return run_workers(
-                server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.drain + server.grace
-            )
+            return run_workers(server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.leave)
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", server.listen, error.strerror)
             return 1

@@ -27,6 +27,7 @@ from autohedge.settings.scalars import Plain
 NAME, MODE, OWN = "eidex", "AUTOHEDGE_MODE", "AUTOHEDGE_CONFIG"
 CONFIG = "EIDEX_CONFIG"
 FILE = "/etc/eidex/config.yaml"
+OURS = "/app/config/config.yaml"  # where a container of ours finds its file without a word about it (the article's place)
 OVER: Mapping[str, tuple[str, ...]] = {
     "EIDEX_SERVER_LISTEN": ("server", "listen"),
     "EIDEX_SERVER_ACCESS_LOG": ("server", "access_log"),
@@ -53,7 +54,7 @@ def started(flag: str | None, own: str | None, env: Mapping[str, str], exists: C
     over = not own and any(_said(env, name) for name in OVER)
     if named or over or (not own and (is_eidex(env) or exists(FILE))):
         return Start(named or FILE, {**env, MODE: NAME})
-    return Start(own, env)
+    return Start(own or (OURS if exists(OURS) else None), env)
 
 
 def is_eidex(env: Mapping[str, str]) -> bool:

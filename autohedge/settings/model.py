@@ -88,6 +88,11 @@ class Server(Section):
     cors: Cors = Field(default=Cors(), description="Calls from browsers.")
 
     @property
+    def leave(self) -> float:
+        """Seconds that a stop may take."""
+        return self.drain + self.grace
+
+    @property
     def bind(self) -> tuple[str, int]:
         """Host and port of `listen`; port 0 asks the system for a free one."""
         return parse_listen(self.listen)

@@ -17,6 +17,7 @@ import brotli
 import pytest
 
 from autohedge.light import LIGHT, main
+from autohedge.settings.eidex import started
 from autohedge.settings.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,10 +158,13 @@ def test_bytecode_without_docstrings_does_the_same(tmp_path: Path) -> None:
     assert '"""F."""' in path.read_text()
 
 
-def test_a_container_without_a_configuration_starts_with_defaults() -> None:
-    """S100: /app/config/config.yaml is read; the image brings an empty one, so that it may be mounted over."""
+def test_a_file_of_eidex_s_is_heard_in_the_image() -> None:
+    """E151, S100: the image names no configuration, so /etc/eidex/config.yaml and /app/config/config.yaml are looked for, and
+    without a mount defaults hold.
+    """
     last = stages()[-1]
-    assert "image/config.yaml /app/config/config.yaml" in said(last, "COPY")
-    assert "AUTOHEDGE_CONFIG=/app/config/config.yaml" in said(last, "ENV")[0]
-    shipped = load("image/config.yaml", {}, lambda path: (ROOT / path).read_text())
-    assert shipped.settings == load(None, {}, lambda _path: "").settings
+    assert not any("CONFIG" in rest for rest in said(last, "ENV"))
+    assert said(last, "CMD") == ['["serve"]']
+    assert started(None, None, {}, lambda path: path == "/etc/eidex/config.yaml").config == "/etc/eidex/config.yaml"
+    assert started(None, None, {}, lambda path: path == "/app/config/config.yaml").config == "/app/config/config.yaml"
+    assert started(None, None, {}, lambda _path: False).config is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autohedge.settings.eidex import FILE, started
+from autohedge.settings.eidex import FILE, OURS, started
 from autohedge.settings.load import ConfigErrors, Loaded, load, load_text
 from autohedge.settings.model import Settings
 
@@ -53,6 +53,13 @@ def test_the_file_and_the_mode(
     assert start.config == config
     assert (start.env.get("AUTOHEDGE_MODE", "").lower() == "eidex") is eidex
     assert load(None, start.env, nothing).settings.mode == ("eidex" if eidex else "autohedge")
+
+
+def test_a_container_of_ours_finds_its_file_without_a_word_about_it() -> None:
+    """S100: mounted where the article has it. A file or a variable of eidex's comes first, and so does one that is named."""
+    assert started(None, None, {}, lambda path: path == OURS).config == OURS
+    assert started(None, None, {"AUTOHEDGE_CONFIG": "a.yaml"}, lambda _path: True).config == "a.yaml"
+    assert started(None, None, {}, lambda _path: True).config == FILE
 
 
 def test_a_missing_file_is_a_warning_and_defaults_hold() -> None:
