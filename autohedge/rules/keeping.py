@@ -4,9 +4,9 @@ Rules
 - Labels: autohedge.*, com.docker.stack.*, and keys that are nearly ours, so that a misspelt one can be named to its writer.
 - Environment: the names that the operator allows, nothing by default but the model and its window; a value with a URL's
   credentials in it is left out.
-- Command line: the flags that name model, alias, window and port, with values that could be such; the words `serve`, and the
-  programs by which an engine is recognised. A shell's script is read as the words that it would run. What is left is put
-  together as a shorter command line that means the same to `arguments.py`.
+- Command line: the flags that name model, alias, window and port, with values that could be such; `serve` and the model after
+  it; and the word by which the engine is recognised, if there is one. A shell's script is read as the words that it would run.
+  What is left is a shorter command line that means the same to `arguments.py` and `swarm.py`.
 - Numbers of entries and lengths are bounded.
 
 It must not know: where in an answer these stand.
@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
+
+from autohedge.rules.swarm import TRACES, start_of
 
 DEFAULT_ENV = frozenset({"MODEL", "MAX_MODEL_LEN"})
 LONGEST_KEY = 128
@@ -32,12 +34,9 @@ _STACK = "com.docker.stack."
 _ALIKE = 0.75  # autohdge, autohedged, autohege; not autoheal, autoscale, traefik
 _USERINFO = re.compile(r"://[^/\s]*@")
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-_PROGRAMS = frozenset({
-    "vllm", "vllm.entrypoints.openai.api_server", "sglang", "sglang.launch_server", "ollama", "llama-server",
-    "text-generation-launcher", "text-generation-router", "serve",
-})  # fmt: skip
 _ONE = frozenset({"model", "model-path", "model-id", "max-model-len", "context-length", "max-total-tokens", "port"})
 _SEVERAL = frozenset({"served-model-name", "alias"})
+_OPERATORS = frozenset("&|;<>()`")
 _VALUE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+,-]{0,511}", re.ASCII)
 
 
@@ -74,8 +73,11 @@ def env(found: Any, allowed: frozenset[str]) -> list[str]:
 
 def words(command: Any, args: Any) -> list[str]:
     """A command line with the same meaning to discovery and nothing else in it."""
-    found = [*(command if isinstance(command, list) else ()), *(args if isinstance(args, list) else ())][:MOST_WORDS]
-    return list(_kept(_unwrapped([word for word in found if isinstance(word, str)])))
+    told = [*(command if isinstance(command, list) else ()), *(args if isinstance(args, list) else ())][:MOST_WORDS]
+    found = [word for word in told if isinstance(word, str)]
+    start = start_of(found)
+    trace = next((trace for trace, _ in TRACES if trace in start), None)
+    return [*([trace] if trace else ()), *_kept(_unwrapped(found))]
 
 
 def _unwrapped(found: list[str]) -> Sequence[str]:
@@ -90,29 +92,37 @@ def _unwrapped(found: list[str]) -> Sequence[str]:
     return found
 
 
-def _kept(found: Sequence[str]) -> Iterator[str]:
-    """Loose words before the first flag, then the flags that count. `takes` is how many values the flag still may have."""
-    takes, flagged, serve = 0, False, False
+def _kept(found: Sequence[str]) -> list[str]:
+    """`serve` and its model, then the flags that count."""
+    loose: list[str] = []
+    flags: list[str] = []
+    takes: int | None = None  # how many values the last flag may still have; None: the word belongs to no flag
+    serve = False
     for word in found:
         if word.startswith("--"):
             name, sign, value = word[2:].partition("=")
-            name, flagged = name.replace("_", "-"), True
+            name = name.replace("_", "-")
             takes = MOST_WORDS if name in _SEVERAL else 1 if name in _ONE else 0
-            if takes and sign:
+            if takes:
+                flags.append(f"--{name}={value}" if sign and _plain(value) else f"--{name}")
+                takes -= bool(sign) and not _filled(value)
+        elif word.startswith("-") and not word[1:2].isdigit():
+            takes = None
+        elif takes is not None:
+            if set(word) & _OPERATORS:  # of a shell: another command begins
                 takes = 0
-                if _plain(value):
-                    yield f"--{name}={value}"
-            elif takes:
-                yield f"--{name}"
-        elif word.startswith("-"):
-            takes, flagged = 0, True
-        elif takes:
-            takes = takes - 1 if _plain(word) else 0
-            if _plain(word):
-                yield word
-        elif not flagged and (word.rpartition("/")[2] in _PROGRAMS or (serve and _plain(word))):
-            yield word.rpartition("/")[2] if word.rpartition("/")[2] in _PROGRAMS else word
-            serve = word == "serve"
+            elif takes and not _filled(word):
+                takes -= 1
+                flags += [word] if _plain(word) else []
+        elif serve or (word == "serve" and not loose):
+            serve = not serve
+            loose += [word] if _plain(word) else []
+    return loose + flags
+
+
+def _filled(value: str) -> bool:
+    """Whether it is filled in elsewhere, so that nobody can read it here."""
+    return "$" in value or "{{" in value
 
 
 def _plain(value: str) -> bool:

@@ -268,11 +268,16 @@ def _suggested(service: Service) -> Kind:
 
 def _traced(container: Container) -> Kind:
     """The engine whose image or command this is, AUTO when nothing tells."""
-    for text in (container.image.partition("@")[0], " ".join(word[:60] for word in container.words[:4])):
+    for text in (container.image.partition("@")[0], start_of(container.words)):
         for trace, kind in TRACES:
             if trace in text:
                 return kind
     return Kind.AUTO
+
+
+def start_of(words: Sequence[str]) -> str:
+    """The part of a command line in which an engine's name may stand."""
+    return " ".join(word[:60] for word in words[:4])
 
 
 def _name_of(raw: Any) -> str:

@@ -27,7 +27,9 @@ from autohedge.settings.scalars import Plain
 NAME, MODE, OWN = "eidex", "AUTOHEDGE_MODE", "AUTOHEDGE_CONFIG"
 CONFIG = "EIDEX_CONFIG"
 FILE = "/etc/eidex/config.yaml"
-OURS = "/app/config/config.yaml"  # where a container of ours finds its file without a word about it (the article's place)
+OURS = (
+    "/app/config/config.yaml"  # where a container of ours finds its file without a word about it (the article's place)
+)
 OVER: Mapping[str, tuple[str, ...]] = {
     "EIDEX_SERVER_LISTEN": ("server", "listen"),
     "EIDEX_SERVER_ACCESS_LOG": ("server", "access_log"),

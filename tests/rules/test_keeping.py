@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autohedge.core.types import Kind
+from autohedge.rules.arguments import told
 from autohedge.rules.keeping import DEFAULT_ENV, LONGEST, MANY, env, labels, words
+from autohedge.rules.swarm import TRACES, start_of
 
 
 @pytest.mark.parametrize(
@@ -78,17 +81,20 @@ def test_what_is_no_environment_is_nothing(found: object) -> None:
         (None, ["--model", "qwen", "--api-key", "S", "--port", "80"], ["--model", "qwen", "--port", "80"]),
         (None, ["--model=qwen", "--api-key=S", "--max-model-len=32K"], ["--model=qwen", "--max-model-len=32K"]),
         (["vllm"], ["serve", "org/qwen", "--hf-token", "S"], ["vllm", "serve", "org/qwen"]),
-        (["/usr/bin/vllm", "serve"], ["S3CRET WORD"], ["vllm", "serve"]),
+        (["/usr/bin/vllm", "serve"], ["S3CRET WORD", "S"], ["vllm", "serve"]),
         (["sh", "-c"], ["export TOKEN=S && exec vllm serve q --port 8001 && curl S"], ["vllm", "serve", "q", "--port", "8001"]),
         (["bash", "-ec", "vllm serve q --api-key 'S'"], None, ["vllm", "serve", "q"]),
-        (["bash", "-c", "vllm 'serve"], None, []),
+        (["bash", "-c", "vllm 'serve"], None, ["vllm"]),
         (None, ["--served-model-name", "a", "b,c", "--seed", "S"], ["--served-model-name", "a", "b,c"]),
         (None, ["--served_model_name", "a"], ["--served-model-name", "a"]),
         (None, ["--alias", "a", "&&", "S"], ["--alias", "a"]),
         (None, ["--model", "https://u:S@h/x", "S"], ["--model"]),
+        (None, ["--model=https://u:S@h/x", "S"], ["--model"]),
+        (None, ["--served-model-name=a", "b", "-x", "S"], ["--served-model-name=a", "b"]),
+        (["vllm", "-v"], ["serve", "q"], ["vllm", "serve", "q"]),
         (None, ["--model", "q", "S"], ["--model", "q"]),
         (None, ["--port", "80", "S", "--model", "q"], ["--port", "80", "--model", "q"]),
-        (["python3", "-m", "sglang.launch_server"], ["--model-path", "q"], ["--model-path", "q"]),
+        (["python3", "-m", "sglang.launch_server"], ["--model-path", "q"], ["sglang", "--model-path", "q"]),
         (None, ["-m", "S", "-e", "TOKEN=S"], []),
         (None, ["S", "loose", "words"], []),
         ("--model S", 7, []),
@@ -107,3 +113,21 @@ def test_only_plain_words_come_out(found: list[str]) -> None:
     """No space, quote, dollar or equals sign in a value: nothing that a shell would act on."""
     for word in words(None, found):
         assert word.startswith("--") or not set(word) & set(" '\"$=&;|\n")
+
+
+WORDS = ("vllm", "serve", "q", "org/x:1", "--model", "--model=a", "--model=", "--port", "80", "--port=7", "--max-model-len",
+         "32K", "-1", "--alias", "a,b", "--served-model-name", "--served_model_name=c", "--api-key", "SECRET", "-m", "-v",
+         "sglang.launch_server", "--model-path", "python3", "--context-length=9",  "$X")  # fmt: skip
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=8) | st.just(["bash", "-ec", "exec vllm serve z --port 5"]),
+    st.lists(st.sampled_from(WORDS), max_size=8),
+    st.sampled_from(Kind),
+)
+def test_a_shortened_command_line_means_the_same(command: list[str], args: list[str], kind: Kind) -> None:
+    """To the rules that read it: the model, the window, the port, and which engine it is."""
+    whole, short = [*command, *args], words(command, args)
+    assert told(short, kind) == told(whole, kind)
+    trace = next((trace for trace, _ in TRACES if trace in start_of(whole)), None)
+    assert trace is None or next(trace for trace, _ in TRACES if trace in start_of(short)) == trace

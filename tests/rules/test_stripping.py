@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from autohedge.rules.guarding import Subject
 from autohedge.rules.keeping import DEFAULT_ENV
 from autohedge.rules.stripping import event, stripper
+from autohedge.rules.swarm import Reader, Wanted
+from autohedge.rules.tasks import STACK as STACK_LABEL
+from tests.support.swarm import INGRESS, container, node, service, task
+from tests.support.swarm import NETWORK as NETWORK_ID
 
 CONTAINER: dict[str, Any] = {
     "Image": "vllm/vllm-openai:v0.9@sha256:ab",
@@ -298,3 +302,44 @@ def test_health_says_which() -> None:
 def test_other_events_are_not_told(kind: object, action: str) -> None:
     """The command line of every health check and `docker exec` is in its event."""
     assert event({"Type": kind, "Action": action, "Actor": {}}) is None
+
+
+def test_discovery_finds_the_same_through_the_guard() -> None:
+    """The rules read stripped lists as they read whole ones: backends, ports, models, limits, and every note about a label."""
+    spec = container(
+        [
+            "--model",
+            "org/q",
+            "--served-model-name",
+            "q",
+            "--max-model-len",
+            "4096",
+            "--port",
+            "8001",
+            "--api-key",
+            "SECRET",
+        ],
+        ["MODEL=other", "MAX_MODEL_LEN=2048", "TOKEN=SECRET"],
+        {"autohedge.pool": "gpu", "autohdge.port": "1"},
+        "vllm/vllm-openai:v0.9",
+    )
+    shell = container(["exec llama-server --alias tiny --port 8080 --api-key SECRET"], command=["sh", "-c"])
+    services = [
+        service("vllm-a", {"autohedge.enabled": "true", STACK_LABEL: "one"}, spec),
+        service("web", {"autohedge.enable": "true", "autohedge.aliases": "gpt=q", "db": "SECRET"}, spec),
+        service("off", {"autohedge.enable": "false"}, spec),
+        service("llamacpp-b", {}, shell, networks=(INGRESS, NETWORK_ID)),
+        service("two_vllm-a", {STACK_LABEL: "two"}, spec),
+        service("elsewhere", {}, spec, networks=("other",)),
+    ]
+    tasks = [
+        task(name, f"10.0.1.{number}", spec if "vllm" in name or name == "web" else shell)
+        for number, name in enumerate(("vllm-a", "vllm-a", "web", "llamacpp-b", "two_vllm-a"), 3)
+    ]
+    whole = Reader(Wanted()).look(NETWORK_ID, services, tasks, [node()])
+    kept = (
+        stripped(Subject.SERVICES, services), stripped(Subject.TASKS, tasks), stripped(Subject.NODES, [node()])
+    )  # fmt: skip
+    assert "SECRET" not in json.dumps(kept)
+    assert Reader(Wanted()).look(NETWORK_ID, *kept) == whole
+    assert len(whole.backends) >= 3
