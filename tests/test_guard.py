@@ -317,7 +317,7 @@ def test_a_stop_ends_event_streams_at_once(tmp_path: Path) -> None:
                     await anext(lines)
                 child.send(signal.SIGTERM)
                 assert [line async for line in lines] == []  # a proper end, no break
-            assert await asyncio.to_thread(child.process.wait, 3) == 0
+            assert await asyncio.to_thread(child.process.wait, 20) == 0
             assert stub.gone == 1
 
     run(main())
