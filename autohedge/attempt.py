@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from autohedge.call import Call, Header
-from autohedge.core.types import Attempt, Candidate, Failure, Kind, Outcome, Replica, Verdict
+from autohedge.core.types import Attempt, Candidate, Door, Failure, Kind, Outcome, Replica, Verdict
 from autohedge.payloads.decode import decode
 from autohedge.payloads.span import with_model
 from autohedge.payloads.sse import StreamWatch
 from autohedge.providers import DIALECTS
+from autohedge.providers.openai import authorize_messages
 from autohedge.rules.budget import share
 from autohedge.rules.verdicts import judge
 from autohedge.settings.model import Timeouts
@@ -367,5 +368,8 @@ def _fields_for(call: Call, candidate: Candidate) -> bytes:
             call.lines = header_lines(call.forwarded)
         return call.lines
     if backend.key is not None:
-        headers += DIALECTS[candidate.kind].authorize(backend.key)
+        if candidate.kind is Kind.OPENAI and call.door is Door.MESSAGES:
+            headers += authorize_messages(backend.key, candidate.replica.address.host)
+        else:
+            headers += DIALECTS[candidate.kind].authorize(backend.key)
     return header_lines(headers)

@@ -2,12 +2,14 @@
 
 Source: OpenAI API 2.3.0; Groq's model list. Behind this kind may stand any engine, so it reads the error texts of all of them.
 
-It must not know: which provider it is; addresses and credentials belong to the backend.
+It must not know: which provider it is, but for Anthropic's key; addresses and credentials belong to the backend.
 """
 
 from __future__ import annotations
 
-from autohedge.core.types import Kind, LearnedModel, Limits
+from collections.abc import Sequence
+
+from autohedge.core.types import Kind, LearnedModel, Limits, Secret
 from autohedge.providers import common, llamacpp, ollama, sglang, tgi, vllm
 from autohedge.providers.base import Dialect, Replies
 
@@ -33,6 +35,14 @@ def lessons(replies: Replies, now: float) -> tuple[LearnedModel, ...] | None:
         for card in cards
         if (name := common.name_of(card.get("id"))) and card.get("active") is not False
     )
+
+
+def authorize_messages(key: Secret, host: str) -> Sequence[tuple[bytes, bytes]]:
+    """The credential at the door that Anthropic made: `x-api-key`. Anthropic itself reads a bearer as a token of another kind, so
+    it gets none; of those who offer the same door some read the one and some the other.
+    """
+    own = (b"x-api-key", key.reveal().encode())
+    return (own,) if f".{host}".endswith(".anthropic.com") else (*common.bearer(key), own)
 
 
 CLIENT_FAULTS: tuple[str, ...] = _all("client_faults")

@@ -42,6 +42,7 @@ upstream_registry:
     deployment: gpt-4o-mini
     api_version: "2024-10-21"
     api_key: own-azure-but-wrong
+  claude-side: {{host: "{url}", provider: openai-compatible, external: true, models: [claude-own], api_key: "${{CLAUDE_SIDE}}"}}
   guests: {{host: "{url}", provider: openai-compatible, models: [claude-mini]}}
 """
 
@@ -76,7 +77,7 @@ def side(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     keys = ",".join(f"{name}={key}" for name, key in KEYS.items())
     engine = katan(folder, "--providers", "openai,azure_openai,anthropic", "--validate-keys", "--api-keys", keys)
     with ending(engine):
-        env = {"OPENAI_SIDE": KEYS["openai"], "AZURE_SIDE": KEYS["azure_openai"]}
+        env = {"OPENAI_SIDE": KEYS["openai"], "AZURE_SIDE": KEYS["azure_openai"], "CLAUDE_SIDE": KEYS["anthropic"]}
         front = edge(CONFIG.format(url=engine.url), folder, env)
         with ending(front):
             yield Side(engine, front)
@@ -135,6 +136,14 @@ def test_a_guest_brings_its_own_key(side: Side) -> None:
     refused = httpx.post(f"{side.edge.url}/v1/messages", json=body, headers=headers)
     assert refused.status_code == 401
     assert refused.json()["type"] == "error"
+
+
+def test_our_own_key_at_anthropic_s_door(side: Side) -> None:
+    """The caller has no key of the provider; ours goes as x-api-key, and the caller's own never arrives."""
+    body = {"model": "claude-own", "max_tokens": 9, "messages": HELLO}
+    answer = httpx.post(f"{side.edge.url}/v1/messages", json=body, headers={"x-api-key": "sk-of-the-caller"})
+    assert answer.status_code == 200
+    assert answer.json()["content"][0]["text"]
 
 
 @pytest.mark.parametrize("model", ["misled-mini", "azure-misled-mini"])

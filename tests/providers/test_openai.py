@@ -62,3 +62,18 @@ def test_every_door_has_a_path() -> None:
     """bge-m3 servers speak three of them."""
     assert set(openai.DIALECT.doors) == set(Door)
     assert openai.DIALECT.doors[Door.BOTH] == "/v1/embeddings:both"
+
+
+@pytest.mark.parametrize(
+    ("host", "names"),
+    [
+        ("api.anthropic.com", [b"x-api-key"]),
+        ("anthropic.com.evil.example", [b"authorization", b"x-api-key"]),
+        ("proxy.house", [b"authorization", b"x-api-key"]),
+    ],
+)
+def test_the_key_at_anthropic_s_door(host: str, names: list[bytes]) -> None:
+    """/v1/messages wants x-api-key; a bearer beside it is for those who read only that, never for Anthropic itself."""
+    headers = openai.authorize_messages(Secret("k"), host)
+    assert [name for name, _ in headers] == names
+    assert headers[-1] == (b"x-api-key", b"k")
