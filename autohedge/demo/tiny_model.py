@@ -24,6 +24,14 @@ CHAT_TEMPLATE = (
     "{%- for call in message.tool_calls or [] %}<call>{{ call.function | tojson }}</call>{% endfor %}</s>{% endfor -%}"
     "{%- if add_generation_prompt %}<|assistant|>{% endif -%}"
 )
+# One question of a decision; llama.cpp compares the letters that could follow.
+DECISION_TEMPLATE = (
+    "{%- set letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' -%}"
+    "{{ state if state is string else state | tojson }}\n"
+    "{{ type }}: {{ instructions if instructions is string else instructions | tojson }}\n"
+    "{%- for option in options %}\n({{ letters[loop.index0] }}) {{ option.key }}"
+    "{%- if option.description %} = {{ option.description | tojson }}{% endif %}{% endfor %}\nLetter: "
+)
 RESERVED = 3 + 256  # unknown, begin, end, and one token per byte: readable, never written
 
 
@@ -36,6 +44,7 @@ class Shape:
     layers: int = 2
     seed: int = 7
     embeds: bool = False  # a BERT-like encoder instead of a chat model
+    decides: bool = False  # answers System One as well
     heads: int = 4
 
 
@@ -57,13 +66,25 @@ def write_model(path: Path, shape: Shape, name: str = "tiny-random") -> None:
     writer.add_add_bos_token(True)
     writer.add_add_eos_token(False)
     writer.add_add_space_prefix(False)
-    writer.add_chat_template(CHAT_TEMPLATE)
+    if shape.decides:
+        _decide(writer, kind)
+    else:
+        writer.add_chat_template(CHAT_TEMPLATE)
     for tensor, values in (_encoder if shape.embeds else _decoder)(shape, len(words)):
         writer.add_tensor(tensor, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _decide(writer: GGUFWriter, kind: str) -> None:
+    """What makes llama.cpp (b11361 and later) serve POST /v1/systemone with a model."""
+    templates = {"default": CHAT_TEMPLATE, "systemone": DECISION_TEMPLATE}
+    writer.add_chat_template([{"name": name, "template": text} for name, text in templates.items()])
+    writer.add_string(f"{kind}.decision.type", "openjev")
+    for question in ("choice", "score", "noul"):
+        writer.add_float32(f"{kind}.decision.temperature.{question}", 1.0)
 
 
 def _words() -> Iterator[str]:
@@ -155,8 +176,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--embeds", action="store_true")
+    parser.add_argument("--decides", action="store_true")
     asked = parser.parse_args(argv)
-    write_model(asked.path, Shape(asked.window, asked.width, asked.layers, asked.seed, asked.embeds))
+    shape = Shape(asked.window, asked.width, asked.layers, asked.seed, asked.embeds, asked.decides)
+    write_model(asked.path, shape)
     return 0
 
 

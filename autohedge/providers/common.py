@@ -164,7 +164,8 @@ def too_long(case: Fitting, limit: Fact[int] | None, room: int = 0) -> Detail | 
     param = _PROMPT_PARAM.get(ask.door, "input")
     source = limit.told(now)
     refused = tokens >= TOO_LONG  # the engine would not even count it
-    length = "the prompt" if refused else f"the prompt of {tokens} tokens, counted by the engine,"
+    what = "state alone" if ask.door is Door.SYSTEMONE else "prompt"
+    length = f"the {what}" if refused else f"the {what} of {tokens} tokens, counted by the engine,"
     answer = {0: "", 1: " with the first token of an answer"}.get(
         room, f" with the {room} tokens of {ask.max_tokens_param}"
     )

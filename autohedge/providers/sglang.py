@@ -78,7 +78,11 @@ def count(ask: Ask, served: str) -> Question | None:
     if ask.door is Door.CHAT:
         body = common.chosen(common.mapping(ask.obj), TEMPLATE)
         return Question(TOKENIZE, {**named, **body}) if "messages" in body else None
-    text = common.only_text(ask)
+    if ask.door is Door.SYSTEMONE:  # every question is put behind the whole state, so the state alone bounds from below
+        state = common.mapping(ask.obj).get("state")
+        text = state if isinstance(state, str) else None
+    else:
+        text = common.only_text(ask)
     return None if text is None else Question(TOKENIZE, {**named, "prompt": text})
 
 

@@ -29,6 +29,16 @@ def test_the_file_says_what_it_is(tmp_path: Path, embeds: bool) -> None:
     assert path.stat().st_size < 1_000_000
 
 
+def test_a_model_that_decides(tmp_path: Path) -> None:
+    """llama.cpp serves System One with a model that names its kind of decision and has a template of that name."""
+    path = tmp_path / "m.gguf"
+    assert main([str(path), "--width", "32", "--layers", "1", "--decides"]) == 0
+    told = fields(path)
+    assert told["llama.decision.type"] == "openjev"
+    assert "options" in str(told["tokenizer.chat_template.systemone"])
+    assert "messages" in str(told["tokenizer.chat_template"])
+
+
 def test_a_seed_is_a_model(tmp_path: Path) -> None:
     """Two replicas of one seed answer alike, two seeds do not."""
     paths = [tmp_path / name for name in ("a", "b", "c")]

@@ -274,6 +274,25 @@ def test_the_options_that_a_model_takes_are_learned() -> None:
     run(main())
 
 
+def test_a_state_that_is_longer_than_the_window() -> None:
+    """Systemone facts 11, 41: counted by the engine, never guessed from bytes; a text that only might be too long is asked about
+    and goes on.
+    """
+
+    async def main() -> None:
+        async with house(behind("sglang"), one=SampleEngine("sglang", model="dex", context=300)) as edge:
+            await eventually(lambda: "dex" in edge.house.registry.snapshot.routes)
+            long = await edge.post(BODY | {"state": "many words and no end " * 400}, PATH)
+            body = refused(long, 400, "context_length_exceeded")
+            assert "state: the state alone of" in body["error"]["message"]
+            assert "does not fit into the 300 that model dex on w1 accepts (max_model_len" in body["error"]["message"]
+            assert body["detail"][0]["loc"] == ["body", "state"]
+            assert edge.one.received[PATH] == 0
+            assert (await edge.post(BODY | {"state": "a few words " * 30}, PATH)).status == 200
+
+    run(main())
+
+
 def test_a_heavy_body_is_refused_by_the_helper_process_alike() -> None:
     """2,000 questions of which one is wrong: read elsewhere, told as here."""
     questions = {f"q{i}": BODY["questions"]["q"] | {"criteria": {"true": "x", "false": "y"}} for i in range(9000)}

@@ -89,6 +89,11 @@ def test_counting() -> None:
         "/tokenize", {"model": "m", "prompt": "x"}
     )
     assert sglang.count(Ask(Door.COMPLETIONS, "m", obj={"prompt": ["x"]}), "m") is None
+    decision = Ask(Door.SYSTEMONE, "m", obj={"state": "x", "questions": {}})
+    assert sglang.count(decision, "m") == Question("/tokenize", {"model": "m", "prompt": "x"})
+    assert (
+        sglang.count(Ask(Door.SYSTEMONE, "m", obj={"state": {"a": 1}}), "m") is None
+    )  # who knows how it is written down
     assert sglang.counted(reply({"tokens": [1, 2], "count": 2, "max_model_len": -1})) == Counted(2, method="/tokenize")
     assert sglang.counted(reply({"tokens": [[1]], "count": [1], "max_model_len": -1})).tokens is None
     refused = {

@@ -68,15 +68,18 @@ class Child:
 
 
 @cache
-def tiny_model(seed: int = 7, *, embeds: bool = False, window: int = 400, width: int = 64, layers: int = 2) -> Path:
+def tiny_model(
+    seed: int = 7, *, embeds: bool = False, window: int = 400, width: int = 64, layers: int = 2, decides: bool = False
+) -> Path:
     """The path of a tiny model, made once per test run and machine."""
     folder = Path(tempfile.gettempdir()) / f"autohedge-test-models-{os.getuid()}"
     folder.mkdir(exist_ok=True)
-    path = folder / f"{'emb' if embeds else 'chat'}-{seed}-{window}-{width}-{layers}.gguf"
+    path = folder / f"{'emb' if embeds else 'jev' if decides else 'chat'}-{seed}-{window}-{width}-{layers}.gguf"
     if not path.exists():
         half = path.with_suffix(f".{os.getpid()}")
         words = ["autohedge.demo.tiny_model", str(half), "--seed", str(seed), "--window", str(window)]
         words += ["--width", str(width), "--layers", str(layers), *(["--embeds"] if embeds else [])]
+        words += ["--decides"] if decides else []
         subprocess.run([sys.executable, "-m", *words], check=True)
         half.rename(path)
     return path
@@ -100,6 +103,13 @@ def llama(
         *words,
     ]
     return Child(command, "READY ")
+
+
+def decider(alias: str, window: int = 8192, slots: int = 2) -> Child:
+    """A real llama.cpp server with a decision model: it answers POST /v1/systemone."""
+    path = tiny_model(window=window, decides=True)
+    words = ["--window", str(window), "--slots", str(slots), "--alias", alias, "--with-parent"]
+    return Child(["autohedge.demo.llama_server", str(path), *words], "READY ")
 
 
 def edge(config: str, folder: Path, env: Mapping[str, str] | None = None) -> Child:
