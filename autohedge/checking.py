@@ -24,6 +24,7 @@ from autohedge.payloads.reading import Examined, Reading
 from autohedge.rules.chain import Rung
 from autohedge.rules.decisions import over
 from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusal
+from autohedge.settings.model import Settings
 from autohedge.tools import Tools
 
 UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
@@ -123,7 +124,7 @@ class Checker:
         tools = self._tools
         rungs = tools.chains.of(route.model)
         settings = tools.settings
-        if not settings.validation.mode or (reading.ask.door is Door.SYSTEMONE and not settings.systemone.validate):
+        if unchecked(settings, call.door):
             return Checked(snapshot, route, self._wanted(call, rungs), _nothing)
         if reading.ask.sizes is not None and settings.systemone.counts:
             broken = over(reading.ask.sizes, settings.systemone.counts, "this server", tools.wall())
@@ -185,6 +186,11 @@ async def counts(call: Call, ask: Ask, candidates: Iterable[Candidate], tools: T
             if counted.size is not None:
                 tokens[candidate.backend.name] = counted.size
     return tokens or NOTHING
+
+
+def unchecked(settings: Settings, door: Door) -> bool:
+    """Whether the operator wants what comes through this door to go on as it is."""
+    return not settings.validation.mode or (door is Door.SYSTEMONE and not settings.systemone.validate)
 
 
 def no_fallback(call: Call) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from autohedge.answering import nothing_worked
 from autohedge.call import Call
-from autohedge.checking import counts, no_fallback, offered, route_of
+from autohedge.checking import counts, no_fallback, offered, route_of, unchecked
 from autohedge.core.problems import Problem
 from autohedge.core.types import NOTHING, Candidate, Route
 from autohedge.deciding import Deciders, no_decision
@@ -55,7 +55,7 @@ class Explainer:
         rungs = tools.chains.of(route.model)
         fallback = not no_fallback(call)
         tokens: Mapping[str, int] = NOTHING
-        if tools.settings.validation.mode:
+        if not unchecked(tools.settings, call.door):
             places = [*route.candidates, *route.spare, *offered(rungs, route, snapshot)]
             tokens = await counts(call, ask, places, tools)
         fit, spare = (self._fit(reading, some, tokens) for some in (route.candidates, route.spare))
@@ -92,7 +92,7 @@ class Explainer:
         return shown | ({"redirected_to": target} if target != call.asked else {})
 
     def _fit(self, reading: Reading | Examined, candidates: Sequence[Candidate], tokens: Mapping[str, int]) -> Fit:
-        if not self._tools.settings.validation.mode:
+        if unchecked(self._tools.settings, reading.ask.door):
             return Fit(tuple(candidates), ())
         return check(reading.ask, reading.findings, candidates, tokens, self._tools.wall())
 

@@ -52,9 +52,9 @@ def add_explain(router: APIRouter, tools: Tools) -> None:
         if entry is None:
             raise NotFound(f"no such door: {path[:200]}")
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        return await explainer(
-            _call(request, tools, entry, await body_of(request, tools.settings.server.max_body_bytes), encoding)
-        )
+        call = _call(request, tools, entry, await body_of(request, tools.settings.server.max_body_bytes), encoding)
+        call.media = request.headers.get("content-type", "")
+        return await explainer(call)
 
 
 def _entry(door: str) -> Entry:
@@ -79,4 +79,5 @@ def _call(request: Request, tools: Tools, entry: Entry, body: bytes, encoding: s
         started=now,
         deadline=now + tools.settings.timeouts.total,
         model=entry.model,
+        media="application/json",
     )

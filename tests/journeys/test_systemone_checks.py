@@ -318,3 +318,19 @@ def test_refusals_are_counted_by_what_was_wrong_and_not_by_what_clients_call_it(
             assert found == [f"autohedge_rejects_total{{{labels}}} 3.0"]
 
     run(main())
+
+
+def test_explain_says_the_same() -> None:
+    """/admin/explain before the path: the refusal, word for word; with validation off there is none."""
+
+    async def main() -> None:
+        for more, status in (("", 400), ("systemone: {validate: off}\n", None)):
+            async with worker(behind("sglang", more)) as (edge, _):
+                good = (await edge.post(BODY, "/admin/explain" + PATH)).json["outcome"]
+                assert good["sent_to"]["backend"] == "w1"
+                told = (await edge.post(SEED, "/admin/explain" + PATH)).json["outcome"]
+                assert told.get("status") == status
+                if status:
+                    assert told["message"] == (await edge.post(SEED, PATH)).error["message"]
+
+    run(main())
