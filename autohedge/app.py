@@ -15,7 +15,6 @@ import random
 import secrets
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,7 +31,7 @@ from autohedge.attempt import Attempter
 from autohedge.core.types import Candidate, Kind, Sweep
 from autohedge.discovery import ORDER, WORKERS, Discovery, Told
 from autohedge.doors.access import Gatekeeper, verifier
-from autohedge.doors.access_log import AccessLog
+from autohedge.doors.access_log import AccessLog, to_stdout
 from autohedge.doors.admin import AdminWorld, admin_routes
 from autohedge.doors.edge import App, Edge
 from autohedge.doors.status import Standing, status_app
@@ -55,6 +54,7 @@ from autohedge.relay import Relay
 from autohedge.reloading import follow, unheard
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
+from autohedge.rules.reach import may_connect
 from autohedge.rules.standing import Transition
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
@@ -84,7 +84,7 @@ Ready = Callable[[str], None]
 def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns the exit code: 1 when the configuration is wrong or the port is taken."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    _plain_access_log()
+    to_stdout()
     try:
         loaded = load(config, env, read_file)
     except ConfigErrors as errors:
@@ -110,16 +110,6 @@ def _announce(url: str) -> None:
     LOGGER.info("AutoHedge %s listens on %s", __version__, url)
 
 
-def _plain_access_log() -> None:
-    """Access lines are JSON of their own: no prefix, standard output."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    access = logging.getLogger("autohedge.access")
-    access.handlers = [handler]
-    access.propagate = False
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell every question to every engine
-
-
 def read_file(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
 
@@ -134,7 +124,7 @@ class House:
         self.registry = Registry(ORDER)
         self.meters = Meters(lambda: self.registry.snapshot.routes)
         self.standing = Standing(__version__)
-        self.pools = Pools(settings.timeouts.connect)
+        self.pools = Pools(settings.timeouts.connect, self._may_connect)
         self._settled = -1  # the snapshot that all parts have settled to
         self._counter = itertools.count(1)
         self._prefix = secrets.token_hex(8)
@@ -150,7 +140,7 @@ class House:
         except OSError as error:
             LOGGER.error("cannot listen on %s: %s", self.settings.server.listen, error.strerror)
             return 1
-        async with Asker(self.settings.learning.timeout) as asker:
+        async with Asker(self.settings.learning.timeout, guard=self._may_connect) as asker:
             self._wire(asker)
             _calm_collector()
             self.server = server = Server(self._server_config(), self._drain, self.settings.server.drain)
@@ -238,6 +228,10 @@ class House:
         world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})
         management.include_router(admin_routes(self.tools, world))
         management.include_router(workers_routes(self.tools, self.workers))
+
+    def _may_connect(self, address: str) -> bool:
+        """Whether a worker that was registered over HTTP may be there."""
+        return may_connect(address, self.settings.workers.networks)
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(candidate.kind for candidate in self.registry.snapshot.everybody())

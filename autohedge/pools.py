@@ -6,7 +6,7 @@ It must not know: who is tried when.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from autohedge.core.types import Candidate
@@ -16,10 +16,13 @@ from autohedge.wire.pool import Pool
 
 
 class Pools:
-    """`connect` is seconds until a connection stands. An idle one is kept as long as its kind of engine keeps it, less 2 s."""
+    """`connect` is seconds until a connection stands. An idle one is kept as long as its kind of engine keeps it, less 2 s.
+    `guard` says whether the address that a guarded place has led to may be used.
+    """
 
-    def __init__(self, connect: float) -> None:
+    def __init__(self, connect: float, guard: Callable[[str], bool] = lambda _address: True) -> None:
         self._connect = connect
+        self._guard = guard
         self._pools: dict[str, Pool] = {}
 
     def of(self, candidate: Candidate) -> Pool:
@@ -27,7 +30,12 @@ class Pools:
         pool = self._pools.get(replica.id)
         if pool is None:
             tls = trusted() if replica.address.tls else None
-            options = Options(connect=self._connect, keep_alive=DIALECTS[candidate.kind].keep_alive, ssl=tls)
+            options = Options(
+                connect=self._connect,
+                keep_alive=DIALECTS[candidate.kind].keep_alive,
+                ssl=tls,
+                guard=self._guard if replica.address.guarded else None,
+            )
             pool = self._pools[replica.id] = Pool(replica.address, options)
         return pool
 

@@ -106,6 +106,7 @@ class Address:
     tls: bool = False
     prefix: str = ""
     tenant: str = ""
+    guarded: bool = field(default=False, compare=False)  # given over HTTP: who connects looks where its name leads
 
     @property
     def authority(self) -> str:

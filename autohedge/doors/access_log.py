@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,15 @@ class Line:
     headers: list[tuple[bytes, bytes]]
     request_id: str
     error_code: str
+
+
+def to_stdout() -> None:
+    """Access lines are JSON of their own: no prefix, standard output. httpx would tell every question to every engine."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    LOGGER.handlers = [handler]
+    LOGGER.propagate = False
+    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class AccessLog:

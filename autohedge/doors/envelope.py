@@ -65,16 +65,19 @@ SMG_CODES = {
 }
 
 
-def smg(problem: Problem, request_id: bytes) -> dict[str, Any]:
-    """The envelope of eidex. What is wrong with a request is told twice: SDKs read `error.message`, some FastAPI's `detail`."""
+def eidex(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    """The envelope of eidex as it stands in its document."""
     del request_id
-    error: dict[str, Any] = {
-        "type": STATUS_TEXTS[problem.status],
-        "code": smg_code(problem),
-        "message": problem.message,
-    }
+    code = smg_code(problem)
+    return {"error": {"type": STATUS_TEXTS[problem.status], "code": code, "message": problem.message}}
+
+
+def smg(problem: Problem, request_id: bytes) -> dict[str, Any]:
+    """The same at the door. What is wrong with a request is told twice: SDKs read `error.message`, some FastAPI's `detail`."""
+    told = eidex(problem, request_id)
     if problem.status not in FINDINGS:
-        return {"error": error}
+        return told
+    error: dict[str, Any] = told["error"]
     error["param"] = problem.param
     details = problem.details or (Detail(problem.param, problem.code, problem.message),)
     return {"error": error, "detail": [fastapi(detail) for detail in details]}
@@ -106,7 +109,7 @@ def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -
     body = json.dumps(envelope(problem, request_id), ensure_ascii=False).encode("utf-8", "replace")
     headers: list[Header] = [JSON, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)]
     headers += problem.headers
-    if envelope is smg:
+    if envelope in (smg, eidex):
         headers.append((b"x-smg-error-code", smg_code(problem).encode()))
     if problem.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after))))

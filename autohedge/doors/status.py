@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Match, Router
 
 from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
 from autohedge.doors.access_log import CODE
-from autohedge.doors.envelope import openai, rendered, smg
+from autohedge.doors.envelope import eidex, openai, rendered
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
 from autohedge.tools import Tools
@@ -69,18 +69,18 @@ def _add_refusals(app: FastAPI, tools: Tools, new_id: Callable[[], bytes]) -> No
         assert isinstance(raised, Problem)
         request.scope.get(CODE, []).append(raised.code)
         request_id = request.headers.get("x-request-id", "").encode("latin-1") or new_id()
-        status, headers, body = rendered(raised, request_id, smg if speaks_eidex(request) else openai)
+        status, headers, body = rendered(raised, request_id, eidex if speaks_eidex(request) else openai)
         return Response(body, status, headers={name.decode(): value.decode("latin-1") for name, value in headers})
 
     async def http_error(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
-        eidex = speaks_eidex(request)
+        smg = speaks_eidex(request)
         if raised.status_code == 405:
             allowed = ", ".join(_methods_of(app, request))
-            code = "METHOD_NOT_ALLOWED" if eidex else ""
+            code = "METHOD_NOT_ALLOWED" if smg else ""
             refusal = MethodNotAllowed(f"this path takes {allowed}", code=code, headers=[(b"allow", allowed.encode())])
             return await problem(request, refusal)
-        if eidex:
+        if smg:
             return await problem(request, NotFound("unknown endpoint", code="NOT_FOUND"))
         return await problem(request, NotFound(f"no such path: {request.url.path[:200]}"))
 

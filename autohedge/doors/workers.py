@@ -8,7 +8,7 @@ Rules
 - All of it is an admin act: with `admin.token` whoever presents it, without one callers of this machine, or anybody where
   `workers.open` or `admin.open` says so (eidex).
 - Where a worker may be is checked by rules/reach.py: its address, or those that its name has now. A name that nobody can
-  resolve yet is taken where every network is allowed. A name is not looked at again later.
+  resolve yet is taken where every network is allowed; whoever connects looks again.
 - Workers are those of the file and the registered ones. What other sources found is no worker: /admin/replicas has all.
 - Load is what this process has under way.
 
@@ -34,7 +34,7 @@ from autohedge.doors.asked import body_of, object_in
 from autohedge.memory.merging import endpoint
 from autohedge.rules.reach import Ip, address_in, disguised, itself, refused
 from autohedge.settings.workers import REGULAR, place_of
-from autohedge.sources.workers import Registered, Taken, WorkersSource
+from autohedge.sources.workers import Registered, Taken, WorkersSource, guarded
 from autohedge.tools import Tools
 
 LOGGER = logging.getLogger("autohedge.workers")
@@ -105,7 +105,7 @@ def worker_in(body: Mapping[str, Any]) -> Registered:
     if not isinstance(url, str) or not url.strip():
         raise _bad("url is required")
     try:
-        address = place_of(url.strip())
+        address = guarded(place_of(url.strip()))
     except ValueError as error:
         raise _bad(f"invalid url: {error}") from None
     kind = _text(body, "worker_type") or REGULAR

@@ -7,6 +7,7 @@ Rules
 - Where networks are allowed, every address of a host must be in one of them.
 - A host that is written as a number in another way than four decimal parts (0x7f.1, 2130706433, 0177.0.0.1) is refused: what
   looks like a name here would be an address for the resolver.
+- A name is looked at when it is registered, and again whenever it is connected to: it may lead elsewhere by then.
 - AutoHedge itself is no worker of its own: the request would go round in circles.
 
 It must not know: HTTP, resolvers, who registers.
@@ -69,6 +70,12 @@ def refused(addresses: Iterable[Ip], allowed: Sequence[Network] = ()) -> str:
         if allowed and not any(_within(reached, network) for network in allowed):
             return "its address is outside of workers.allow"
     return ""
+
+
+def may_connect(text: str, allowed: Sequence[Network] = ()) -> bool:
+    """Whether a guarded place may be connected to, now that this is its address."""
+    address = address_in(text.partition("%")[0])
+    return address is not None and not refused([address], allowed)
 
 
 def itself(host: str, port: int, bind: tuple[str, int]) -> bool:

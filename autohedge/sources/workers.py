@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
@@ -36,6 +36,11 @@ class Keeper(Protocol):
     def delete_soon(self, key: str) -> None: ...
     def under(self, prefix: str) -> Mapping[str, Mapping[str, Any]]: ...
     def on_change(self, prefix: str, callback: Callable[[str, Mapping[str, Any] | None], object]) -> None: ...
+
+
+def guarded(address: Address) -> Address:
+    """A place that somebody said over HTTP."""
+    return replace(address, guarded=True)
 
 
 class Taken(Exception):  # noqa: N818 - a word of the contract, not a fault
@@ -86,7 +91,7 @@ class Registered:
         """The worker that the state keeps, None for something else."""
         try:
             labels = MappingProxyType({str(key): str(one) for key, one in value["labels"].items()})
-            address = place_of(value["url"])
+            address = guarded(place_of(value["url"]))
             return cls(address, str(value["model_id"]), str(value["worker_type"]), int(value["priority"]), labels)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None

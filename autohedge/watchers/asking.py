@@ -7,6 +7,7 @@ Rules
   httpx and not a cancel in the middle of its pool (httpx 0.28 loses connections that are cancelled while they are made).
 - No environment proxies, no redirects, no cookies, nothing decompressed: an answer is what this address said, at most `MOST`
   bytes of it. More is no answer: half a JSON teaches nothing.
+- A guarded place (its URL came over HTTP) is asked at an address that `guard` allows, which its name has now.
 - Neither questions nor credentials are logged or named in a failure.
 
 It must not know: what a question means, who is asked next.
@@ -15,9 +16,11 @@ It must not know: what a question means, who is asked next.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import MappingProxyType, TracebackType
 from typing import Protocol, Self
@@ -53,8 +56,10 @@ class Asker:
         *,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
+        guard: Callable[[str], bool] = lambda _address: True,
     ) -> None:
         self._timeout = timeout
+        self._guard = guard
         self._client = httpx.AsyncClient(
             verify=verify,
             transport=transport,
@@ -85,6 +90,8 @@ class Asker:
         heard: list[httpx.Response] = []
         try:
             async with asyncio.timeout(limit):
+                if address.guarded:
+                    return await self._guarded(request, address, heard)
                 return await self._exchange(request, heard)
         except TimeoutError:
             return Reply(0, failure=Failure.DEADLINE)
@@ -105,6 +112,24 @@ class Asker:
             headers=sent,
             timeout=httpx.Timeout(patience),
         )
+
+    async def _guarded(self, request: httpx.Request, address: Address, heard: list[httpx.Response]) -> Reply:
+        """The exchange at an address that the host has now, under the host's own name; none where one of them is not allowed."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return Reply(0, failure=Failure.UNREACHABLE)
+        places = list(dict.fromkeys(str(place[0]) for *_, place in found))
+        if not all(self._guard(place) for place in places):
+            return Reply(0, failure=Failure.UNREACHABLE)
+        request.extensions = {**request.extensions, "sni_hostname": address.host}
+        for place in places[:-1]:
+            request.url = request.url.copy_with(host=place)  # the Host header is written already
+            with contextlib.suppress(httpx.ConnectError):
+                return await self._exchange(request, heard)
+        request.url = request.url.copy_with(host=places[-1])
+        return await self._exchange(request, heard)
 
     async def _exchange(self, request: httpx.Request, heard: list[httpx.Response]) -> Reply:
         response = await self._client.send(request, stream=True)

@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -50,6 +51,7 @@ class Options:
     keep_alive: float = 4.0  # how long an idle connection is kept
     max_idle: int = 64
     ssl: ssl.SSLContext | None = None
+    guard: Callable[[str], bool] | None = None  # asked whether the address that was reached may be used
     max_head: int = 65536
     high_water: int = 262144  # body bytes that wait to be taken before reading pauses
 
@@ -108,6 +110,12 @@ class Connection(asyncio.Protocol):
         """Whether it may be used after its rest: alive and not expired."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and self._deadline > self._loop.time()
+
+    @property
+    def peer(self) -> str:
+        """The address that was reached, "" when there is none."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(name[0]) if name else ""
 
     @property
     def left(self) -> float:

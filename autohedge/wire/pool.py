@@ -112,5 +112,8 @@ class Pool:
             raise
         if not connection.alive:  # accepted and dropped at once, as a proxy without a backend does
             raise WireError(Failure.SILENT, sent=False)
+        if self._options.guard is not None and not self._options.guard(connection.peer):
+            connection.close()
+            raise WireError(Failure.UNREACHABLE, sent=False)
         self._open.add(connection)
         return connection

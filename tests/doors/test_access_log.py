@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from autohedge.call import Out
-from autohedge.doors.access_log import BODY_LIMIT, AccessLog, Line
+from autohedge.doors.access_log import BODY_LIMIT, AccessLog, Line, to_stdout
 
 
 async def nowhere(_message: object) -> None:
@@ -78,3 +78,16 @@ def test_debug_bodies_are_cut_at_one_mebibyte(caplog: pytest.LogCaptureFixture) 
     assert shown["request_bytes"] == BODY_LIMIT + 1
     assert shown["request_truncated"] is True
     assert shown["response_truncated"] is True
+
+
+def test_lines_go_to_standard_output_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("autohedge.access")
+    before = logger.handlers, logger.propagate, logger.level
+    try:
+        to_stdout()
+        logger.setLevel(logging.INFO)
+        logger.info("%s", '{"msg": "request"}')
+    finally:
+        logger.handlers, logger.propagate = before[0], before[1]
+        logger.setLevel(before[2])
+    assert capsys.readouterr().out == '{"msg": "request"}\n'

@@ -139,6 +139,28 @@ def test_a_token_is_asked_for_and_no_secret_is_told() -> None:
     run(main())
 
 
+def test_a_name_that_leads_elsewhere_is_not_followed() -> None:
+    """E57: the address is judged whenever a connection is made, by requests and by our own questions."""
+    config = EMPTY + "learning: {interval: 100ms}\nworkers: {allow: [127.0.0.0/8, '::1']}\n"
+
+    async def main() -> None:
+        async with house(config, one=vllm()) as edge:
+            await register(edge, f"http://localhost:{edge.one.port}", model_id="m")
+            assert (await edge.chat()).status == 200
+            await eventually(lambda: bool(edge.house.registry.snapshot.lessons))
+            moved = edge.house.settings.workers.model_copy(update={"allow": ("10.0.0.0/8",)})
+            edge.house.settings = edge.house.settings.model_copy(update={"workers": moved})
+            edge.pool().close()  # connections that stand are from before
+            await eventually(lambda: "unreachable" in str(edge.house.learner.silent), 4)
+            heard = edge.one.received["/v1/models"]
+            failed = await edge.chat()
+            assert failed.status in (502, 503)
+            await asyncio.sleep(0.3)
+            assert edge.one.received["/v1/models"] == heard
+
+    run(main())
+
+
 def test_removing_a_worker_moves_only_its_documents() -> None:
     """E65: the ring is built anew; registered again, it has its documents back."""
     decision = {"model": "dex", "questions": {"q": {"type": "noul", "instructions": "Is it?"}}}

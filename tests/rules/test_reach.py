@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from autohedge.rules.reach import address_in, disguised, itself, refused
+from autohedge.rules.reach import address_in, disguised, itself, may_connect, refused
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,12 @@ def test_what_is_an_address() -> None:
 )
 def test_autohedge_is_no_worker_of_its_own(host: str, port: int, bind: tuple[str, int], is_itself: bool) -> None:
     assert itself(host, port, bind) is is_itself
+
+
+def test_what_is_connected_to_is_judged_again() -> None:
+    """A name may lead elsewhere than when it was registered."""
+    assert may_connect("10.0.0.1")
+    assert may_connect("fd00::1%eth0")
+    assert not may_connect("169.254.169.254")
+    assert not may_connect("")
+    assert not may_connect("8.8.8.8", (ip_network("10.0.0.0/8"),))

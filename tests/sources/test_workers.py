@@ -68,6 +68,14 @@ def test_a_worker_is_a_backend_with_one_address_and_exact_names() -> None:
     assert (wild.models, wild.exact, wild.takes_any, wild.labels) == ((), True, True, {"zone": "a"})
 
 
+def test_a_place_that_came_over_http_is_guarded_and_one_of_the_file_is_not() -> None:
+    """Whoever connects to it looks where its name leads."""
+    store = Store()
+    source(store).add(ONE)
+    kept = source(store, "again", FIXED).seen().backends
+    assert [spec.addresses[0].guarded for spec in kept] == [False, True]
+
+
 def test_those_of_the_file_come_first_and_registered_ones_by_url() -> None:
     made = source(Store(), "boot", Worker(url="http://z"), Worker(url="http://a"))
     made.add(ANY)

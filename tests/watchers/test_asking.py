@@ -286,3 +286,35 @@ def test_nothing_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="autohedge"):
         asked(closes(), Question("/x", {"prompt": "secret-prompt"}), authorization="Bearer secret-key")
     assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(True, 200), (False, 0)])
+def test_a_guarded_place_is_asked_at_an_address_that_is_allowed(allowed: bool, status: int) -> None:
+    """Its URL came over HTTP (the workers API): its name is looked up and judged for each question; Host stays the name."""
+    heads: list[bytes] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        writer.write(ok(b"{}"))
+
+    def guard(address: str) -> bool:
+        return allowed and address in ("127.0.0.1", "::1")
+
+    async def main() -> Reply:
+        async with engine(serve) as address, Asker(guard=guard) as ask:
+            assert (await ask(address, MODELS)).status == 200  # nobody's word but ours
+            heads.clear()
+            return await ask(Address("localhost", address.port, guarded=True), MODELS)
+
+    heard = asyncio.run(main())
+    assert heard.status == status
+    assert [b"Host: localhost:" in head for head in heads] == [True] * bool(status)
+    assert heard.failure == ("" if status else Failure.UNREACHABLE)
+
+
+def test_a_guarded_place_that_has_no_address_is_unreachable() -> None:
+    async def main() -> Reply:
+        async with Asker() as ask:
+            return await ask(Address("no-such-host.invalid", 80, guarded=True), MODELS)
+
+    assert asyncio.run(main()).failure == Failure.UNREACHABLE
