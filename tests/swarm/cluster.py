@@ -25,6 +25,7 @@ from tests.swarm.place import Place
 from tests.swarm.shell import CommandError, run, tried, until
 
 HELPERS = ("dockerd", "containerd", "runc", "exe")
+CGROUPS = Path("/sys/fs/cgroup")
 NAMES = Path("/run/netns")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
@@ -90,6 +91,7 @@ class Cluster:
         packages.install()
         self.place.live.mkdir(parents=True, exist_ok=True)
         self.wire()
+        _weigh(self.place)
         for number in range(1, managers + workers + 1):
             node = Node(self.place, number)
             if number > len(self.nodes):
@@ -129,7 +131,7 @@ class Cluster:
             node.end()
         for node in nodes:
             with suppress(TimeoutError):
-                node.stop(20)
+                node.ended(20)
         _end_processes(place)
         _unmount(place)
         for space in sorted(path.name for path in NAMES.glob(f"{place.name}-*")):
@@ -229,9 +231,21 @@ def _unmount(place: Place) -> None:
             tried("umount", "--lazy", point)
 
 
+def _weigh(place: Place) -> None:
+    """The kernel shares processors between groups, and all our containers are in one: without more weight they would get, all
+    together, what one process of somebody else gets, and on a busy machine no figure would mean anything.
+    """
+    for file, weight in (("cpu/{}/cpu.shares", "16384"), ("{}/cpu.weight", "1600")):
+        path = CGROUPS / file.format(place.name)
+        if path.parent.parent.joinpath("cgroup.procs").exists():
+            path.parent.mkdir(exist_ok=True)
+            with suppress(OSError):
+                path.write_text(weight)
+
+
 def _drop_cgroups(place: Place) -> None:
     """The empty cgroups of the containers."""
-    for top in (*Path("/sys/fs/cgroup").glob(f"*/{place.name}"), Path("/sys/fs/cgroup") / place.name):
+    for top in (*CGROUPS.glob(f"*/{place.name}"), CGROUPS / place.name):
         for folder, _, _ in os.walk(top, topdown=False):
             with suppress(OSError):
                 Path(folder).rmdir()

@@ -1,6 +1,6 @@
 """What the engine does and when: each task's states as its API tells them, and the signals that containers get.
 
-Two threads per node that is watched: one looks at the task list twenty times a second, one reads the engine's own events.
+One thread looks at the task list ten times a second, and one per node reads the engine's own events.
 Times are seconds of the machine's clock, which engines, containers and callers share.
 """
 
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from tests.swarm.node import Node, UnixConnection
 
-LOOK = 0.05
+LOOK = 0.1  # a look costs the engine some milliseconds
 TERM = "15"
 
 
@@ -42,7 +42,7 @@ class Happenings:
         self.tasks: dict[str, Task] = {}
         self.terms: dict[str, float] = {}
         self.nodes: list[tuple[float, str, str]] = []
-        self._manager = manager
+        self._manager, self._others = manager, others
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._poll, name="tasks")]
         self._threads += [threading.Thread(target=self._listen, args=(node,)) for node in (manager, *others)]
@@ -65,14 +65,18 @@ class Happenings:
     # --- tasks ------------------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
+        services: dict[str, str] = {}
         while not self._ended.wait(LOOK):
             with suppress(OSError, RuntimeError):
                 now = time.time()
-                services = {one["ID"]: one["Spec"]["Name"] for one in self._manager.api("/services", timeout=3)}
                 listed = self._manager.api("/tasks", timeout=3)
-                states = [(one["ID"], one["Status"]["State"]) for one in self._manager.api("/nodes", timeout=3)]
+                if {task["ServiceID"] for task in listed} - set(services):
+                    services = {one["ID"]: one["Spec"]["Name"] for one in self._manager.api("/services", timeout=3)}
                 for task in listed:
                     self._note(task, services.get(task["ServiceID"], ""), now)
+                if not self._others:
+                    continue
+                states = [(one["ID"], one["Status"]["State"]) for one in self._manager.api("/nodes", timeout=3)]
                 known = {name: state for _, name, state in self.nodes}
                 self.nodes += [(now, name, state) for name, state in states if known.get(name) != state]
 

@@ -127,9 +127,8 @@ class Node:
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
 
-    def stop(self, within: float = 60.0) -> None:
-        """An orderly end, to its end."""
-        self.end()
+    def ended(self, within: float = 60.0) -> None:
+        """Wait for the end."""
         until(lambda: self.pid is None, within, what=f"{self.name} stops")
 
     @contextmanager

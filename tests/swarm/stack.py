@@ -17,9 +17,15 @@ from tests.swarm.node import Node
 from tests.swarm.shell import until
 
 PORT = 8000  # of every backend and of AutoHedge, inside
-PACE, WORDS = 10, 30  # a stream takes three seconds
+PACE, WORDS = 40, 120  # a stream takes three seconds; a probe of sixteen words less than half a one
 Service = dict[str, Any]
 
+POLICY = {"parallelism": 1, "order": "start-first", "monitor": "1s", "failure_action": "rollback"}
+EDGE_DEPLOY = {"replicas": 1, "update_config": POLICY, "restart_policy": {"delay": "1s"}}
+
+# Every check starts a process through the engine, which costs more than what it asks: two processors carry few of them. And a
+# machine that is busy must not take a slow answer for a sick one.
+OFTEN = {"interval": "3s", "timeout": "15s", "retries": 5}
 # Docker takes no check without a process; this one is the cheapest that Python can do.
 LISTENS = ["CMD", "python", "-S", "-E", "-c", f"import socket; socket.create_connection(('127.0.0.1', {PORT}), 1)"]
 
@@ -38,7 +44,6 @@ def sample(
     """A sample engine that says its task's name first in every answer, and ends what it has begun when it is told to go."""
     command = ["python", "-m", "autohedge", "engine", "--kind", kind, "--host", "0.0.0.0", "--port", str(PORT)]
     command += ["--model", model, "--pace", str(PACE), "--words", str(WORDS), "--drain", "20", *words]
-    policy = {"parallelism": 1, "order": "start-first", "monitor": "1s", "failure_action": "rollback"}
     return {
         "image": images.PROJECT,
         "entrypoint": ["sh", "-c", f'exec {" ".join(command)} --name "$$TASK"'],
@@ -51,12 +56,17 @@ def sample(
         "deploy": {
             "replicas": replicas,
             "labels": dict(labels or {}),
-            "update_config": policy,
+            "update_config": POLICY,
             "rollback_config": {"parallelism": 0, "monitor": "1s"},
             "restart_policy": {"delay": "1s"},
             **(deploy or {}),
         },
     }
+
+
+def socket(node: Node) -> dict[str, Any]:
+    """The engine's own socket as a volume: only tests give it to the edge."""
+    return {"type": "bind", "source": str(node.socket), "target": "/var/run/docker.sock"}
 
 
 def edge(**more: Any) -> Service:
@@ -67,12 +77,8 @@ def edge(**more: Any) -> Service:
         "configs": [{"source": "edge", "target": "/app/config/autohedge.yaml"}],
         "networks": ["backends"],
         "stop_grace_period": "40s",
-        "healthcheck": {"interval": "2s", "timeout": "5s", "start_period": "20s", "retries": 3},
-        "deploy": {
-            "replicas": 1,
-            "update_config": {"parallelism": 1, "order": "start-first", "monitor": "1s", "failure_action": "rollback"},
-            "restart_policy": {"delay": "1s"},
-        },
+        "healthcheck": OFTEN,
+        "deploy": EDGE_DEPLOY,
         **more,
     }
 
