@@ -23,6 +23,7 @@ from autohedge.rules.arguments import env_of
 
 STACK = "com.docker.stack.namespace"
 RUNNING, DOWN = "running", "down"
+BEGINNING = frozenset({"assigned", "accepted", "preparing", "ready", "starting"})  # not pending: that may last for ever
 
 
 class UnreadableError(ValueError):
@@ -90,6 +91,14 @@ def task_of(raw: Any, network: str, down: frozenset[str], allowed: frozenset[str
         state=_against(raw, down) or ("" if host else "without an address on the network"),
         container=_container(_mapping(raw, "Spec"), allowed),
     )
+
+
+def begins(raw: Any) -> bool:
+    """Whether a task as Docker lists it is about to run: no event will tell when it does."""
+    try:
+        return raw.get("DesiredState") == RUNNING and _mapping(raw, "Status").get("State") in BEGINNING
+    except (AttributeError, UnreadableError):
+        return False
 
 
 def nodes_down(raw: Iterable[Any]) -> frozenset[str]:

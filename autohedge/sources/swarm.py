@@ -6,7 +6,8 @@ Rules
 - A look that fails in any part is Blind with one sentence; the last picture stays. That includes a network that does not
   exist, and the answers of an engine that is stopping, of a worker, of a swarm without a leader.
 - After an event the next look comes within `DEBOUNCE`; a stream that ended and came back is an event, since something may have
-  been missed. While blind, a look is worth while every `RETRY` seconds: it is one request.
+  been missed. While a task is about to run, the next look comes after `SOON` seconds, unless there are too many tasks for
+  that: a new replica is wanted at once. While blind, a look is worth while every `RETRY` seconds: it is one request.
 
 It must not know: what makes a service a backend (rules/swarm.py), how Docker's failures read (docker_errors.py).
 """
@@ -16,12 +17,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 from autohedge.core.types import Blind, Seen, Sweep
 from autohedge.rules.swarm import Reader, Wanted
-from autohedge.rules.tasks import network_id
+from autohedge.rules.tasks import begins, network_id
 from autohedge.settings.swarm import Swarm
 from autohedge.sources.docker_api import DockerApi, Place
 from autohedge.sources.docker_errors import ApiError
@@ -30,6 +32,8 @@ from autohedge.sources.own_thread import OwnThread
 LOGGER = logging.getLogger(__name__)
 DEBOUNCE = 0.08  # seconds; a change of a service is told in several events
 RETRY = 5.0  # seconds
+SOON = 0.3  # seconds
+FEW = 500  # tasks that may be listed every `SOON` seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until an event stream that ended is opened anew
 EVENTS = {"type": ["service", "node"]}
 OVERLAYS = {"scope": ["swarm"], "driver": ["overlay"]}
@@ -61,6 +65,7 @@ class SwarmSource:
         self._listener = Listener(place, f"{name} events")
         self._changed = asyncio.Event()
         self._blind = False
+        self._starting = False
 
     async def look(self) -> Sweep:
         """The picture of now, or why there is none."""
@@ -71,9 +76,9 @@ class SwarmSource:
         return sweep
 
     async def hint(self) -> None:
-        """Wait for an event of the engine; while blind, no longer than `RETRY`."""
+        """Wait for an event of the engine; while blind, no longer than `RETRY`, while a task begins, no longer than `SOON`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(RETRY if self._blind else None):
+            async with asyncio.timeout(RETRY if self._blind else SOON if self._starting else None):
                 await self._changed.wait()
                 await asyncio.sleep(DEBOUNCE)
 
@@ -97,7 +102,16 @@ class SwarmSource:
         services = self._api.list("/services")
         tasks = self._api.list("/tasks", {"desired-state": ["running"]})
         nodes = self._api.list("/nodes")
-        return self._reader.look(network, services, tasks, nodes)
+        return self._reader.look(network, services, self._noted(tasks), nodes)
+
+    def _noted(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        """The same tasks; when they are through, it is known whether one of them begins."""
+        number, beginning = 0, False
+        for task in tasks:
+            number += 1
+            beginning = beginning or begins(task)
+            yield task
+        self._starting = beginning and number <= FEW
 
 
 class Listener:

@@ -36,6 +36,7 @@ from autohedge.watchers.turns import in_turns
 LOGGER = logging.getLogger(__name__)
 SIGHT = 1.0  # seconds until a new replica is noticed when nobody calls `wake`
 SOON = 0.5  # seconds within which a new one is probed
+UNHEARD = 0.2  # seconds until a new one whose engine is not recognised yet is looked at again
 HOLD = 1.0
 KEPT = 30  # good probes of another door until the likeliest is tried again
 UNUSED = 300.0  # seconds without a request: Ollama's own keep-alive
@@ -186,7 +187,8 @@ class Prober:
             if not admission.allowed and not health.may_look(candidate, now):
                 why, due = admission.why, min(due, max(breaker.retry_at, now))
         if why:
-            turn.due = max(due, now + HOLD / 2)
+            # one that has not been heard of yet will be in a moment, and until its first probe it gets no requests
+            turn.due = now + UNHEARD if candidate.kind is Kind.AUTO else max(due, now + HOLD / 2)
             health.spared(candidate, why)
             return None
         quick = turn.silent and breaker.state is State.CLOSED  # a trial gets all its time

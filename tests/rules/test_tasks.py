@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autohedge.rules.tasks import UnreadableError, network_id, nodes_down, service_of, task_of
+from autohedge.rules.tasks import UnreadableError, begins, network_id, nodes_down, service_of, task_of
 from tests.support.swarm import INGRESS, NETWORK, NODE, attachment, container, network, node, service, task
 
 NOBODY: frozenset[str] = frozenset()
@@ -106,6 +106,24 @@ def test_what_is_no_service(raw: Any) -> None:
 def test_what_is_no_task(change: dict[str, Any]) -> None:
     with pytest.raises(UnreadableError):
         task_of(task("a", "10.0.1.3") | change, NETWORK, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "soon"),
+    [
+        ("starting", "running", True),
+        ("preparing", "running", True),
+        ("pending", "running", False),
+        ("running", "running", False),
+        ("starting", "shutdown", False),
+        ("ready", "ready", False),
+    ],
+)
+def test_a_task_that_is_about_to_run(now: str, wanted: str, soon: bool) -> None:
+    """No event tells when a task runs (swarm facts): whoever wants to know has to look."""
+    assert begins(task("a", "10.0.1.3", state=now, desired=wanted)) is soon
+    assert not begins(None)
+    assert not begins({"DesiredState": "running", "Status": None})
 
 
 def test_a_network_is_found_by_its_exact_name() -> None:

@@ -201,6 +201,37 @@ def test_a_stream_that_comes_back_is_a_hint(tmp_path: Path, monkeypatch: pytest.
     played(tmp_path, main)
 
 
+def test_while_a_task_begins_the_next_look_comes_soon(tmp_path: Path) -> None:
+    """A new replica is found a third of a second after it runs, without an event that would tell; later the pace is calm again."""
+
+    async def main(engine: DockerStub) -> None:
+        async with looking(engine) as source:
+            await source.look()
+            assert await _waits(source, 3)  # the stream stands
+            engine.tasks.append(task("vllm-a", "10.0.1.5", state="starting"))
+            assert len(hosts(await source.look())) == 2
+            assert await _waits(source, 1)
+            engine.tasks[-1] = task("vllm-a", "10.0.1.5")
+            assert len(hosts(await source.look())) == 3
+            assert not await _waits(source, 0.6)
+
+    played(tmp_path, main)
+
+
+def test_many_tasks_are_not_listed_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW", 2)
+
+    async def main(engine: DockerStub) -> None:
+        async with looking(engine) as source:
+            await source.look()
+            assert await _waits(source, 3)
+            engine.tasks.append(task("vllm-a", "10.0.1.5", state="starting"))
+            await source.look()
+            assert not await _waits(source, 0.6)
+
+    played(tmp_path, main)
+
+
 def test_while_blind_a_look_is_worth_while_every_few_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY", 0.1)
 

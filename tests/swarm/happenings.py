@@ -60,7 +60,12 @@ class Happenings:
             thread.join()
 
     def of(self, service: str) -> list[Task]:
-        return [task for task in self.tasks.values() if task.service == service]
+        """The tasks of a service that were wanted at some time of the watch."""
+        return [
+            task
+            for task in self.tasks.values()
+            if task.service == service and any(desired in {"ready", "running"} for _, _, desired in task.states)
+        ]
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ a stream of three seconds; AutoHedge has two replicas behind one port.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,9 +75,9 @@ def test_scale_out_and_in(stage: Stage) -> None:
     tasks = {task.name: task for task in seen.of(BACKEND)}
     assert set(report.speakers) == set(tasks)
     assert len(tasks) == 5
-    new = [task for task in tasks.values() if task.leaving is not None or task.running is not None]
-    delays = [report.first(task.name) - task.running for task in new if task.states[0][1] != "running"]  # type: ignore[operator]
-    spare = [seen.terms[name] - report.last(name) for name in seen.terms if name in tasks]  # type: ignore[operator]
+    new = [task for task in tasks.values() if task.states[0][1] != "running"]
+    delays = [(report.first(task.name) or math.inf) - (task.running or 0.0) for task in new]
+    spare = [seen.terms[name] - (report.last(name) or 0.0) for name in seen.terms if name in tasks]
     print("first request after running:", _told(delays), "last request before SIGTERM:", _told(spare))
     assert len(delays) == len(spare) == 4
     assert max(delays) <= ROUTED
@@ -103,6 +104,7 @@ def test_an_only_task_is_replaced_start_first(stage: Stage) -> None:
     """With one replica the old task serves until the new one is healthy."""
     stage.docker("scale", "--detach", f"{BACKEND}=1")
     stack.settled(stage.manager, BACKEND, 1)
+    time.sleep(2)
     with Load([stage.door]) as load:
         time.sleep(2)
         stage.update("--update-order", "start-first", "--force", BACKEND)

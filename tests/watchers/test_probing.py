@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autohedge.core.types import Candidate, Door, Kind, Replica, Secret, Seen, Verdict
+from autohedge.core.types import Candidate, Door, Kind, LearnedModel, Lesson, Limits, Replica, Secret, Seen, Verdict
 from autohedge.memory.entry import Rules
 from autohedge.providers.base import Question, Reply
 from autohedge.rules.probes import Probed
@@ -404,6 +404,23 @@ def test_an_unknown_kind_is_not_asked() -> None:
     lived(world, 30.0)
     assert world.engines["h1"].asked == []
     assert "not recognised" in world.health.describe(30.0)[0]["not_probed"]
+
+
+def test_a_kind_that_is_recognised_a_moment_later_is_asked_then() -> None:
+    """A new task of a Swarm service whose model other tasks have told: seen there, it cost three seconds without a request."""
+    world = World(draws=lambda: 0.0)
+    world.add("b", "h1", kind=Kind.AUTO)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(world.prober().run())
+            await asyncio.sleep(0.1)
+            world.registry.learn(ONE, Lesson(Kind.VLLM, (LearnedModel("m", ("m",), Limits()),), 1.0), 1.0)
+            await asyncio.sleep(0.3)
+            assert len(world.engines["h1"].inferences) == 1
+            task.cancel()
+
+    run(main())
 
 
 def test_what_vanished_is_probed_no_more_and_what_appears_is_soon() -> None:
