@@ -1,7 +1,7 @@
 """The words of AutoHedge: every noun that more than one room uses, and nothing that acts.
 
 Rules of this file
-- It imports nothing of the project and nothing that can wait, read a clock or touch a socket.
+- It imports nothing of the project but `fact.py`, and nothing that can wait, read a clock or touch a socket.
 - Everything is frozen, except `Seat`: the one pair of counters that live traffic moves.
 - Unknown is a value of its own (`None`): not checked, never 0.
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-T = TypeVar("T")
+from autohedge.core.fact import Fact, Rank  # noqa: F401  all others take them from here
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -48,34 +48,6 @@ class Door(StrEnum):
     SPARSE = "sparse-embeddings"
     BOTH = "embeddings-both"
     SYSTEMONE = "systemone"
-
-
-class Rank(IntEnum):
-    """How much a learned figure is worth; a higher rank wins (facts: engine > arguments > env and labels > config)."""
-
-    KIND = 0  # what this kind of server takes unless somebody knows better
-    CONFIG = 1
-    LABEL = 2
-    ENV = 3
-    ARGS = 4
-    ENGINE = 5
-    ERROR = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Fact(Generic[T]):
-    """One learned figure and where it came from. `at` is epoch seconds; `source` reads after "(" in a sentence."""
-
-    value: T
-    source: str
-    rank: Rank
-    at: float = 0.0
-
-    def told(self, now: float) -> str:
-        """The figure's origin as a reader of a 400 sees it: "max_model_len, read from /v1/models 12 s ago"."""
-        if self.rank < Rank.ENGINE or not self.at:
-            return self.source
-        return f"{self.source} {max(0, round(now - self.at))} s ago"
 
 
 @dataclass(frozen=True, slots=True)

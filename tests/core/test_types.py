@@ -10,8 +10,9 @@ import pickle
 import pytest
 
 from autohedge.core import types
-from autohedge.core.types import Address, BackendSpec, Fact, Rank, Seat, Secret
+from autohedge.core.types import Address, BackendSpec, Seat, Secret
 
+FIGURES = "from autohedge.core.fact import Fact, Rank  # noqa: F401  all others take them from here"
 ACTING = {"Seat", "Outcome", "Attempt", "Ask"}  # moved by live traffic, or filled on the way of one request
 
 
@@ -30,7 +31,8 @@ def test_the_file_imports_nothing_that_acts() -> None:
     """Floor 0: no clock, no socket, nothing of the project."""
     source = inspect.getsource(types)
     names = {line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
-    assert names <= {"__future__", "collections", "dataclasses", "enum", "types", "typing"}
+    assert names <= {"__future__", "autohedge", "collections", "dataclasses", "enum", "types", "typing"}
+    assert [line for line in source.splitlines() if line.startswith("from autohedge.")] == [FIGURES]
 
 
 def test_a_secret_never_shows_itself() -> None:
@@ -63,28 +65,6 @@ def test_an_address_as_a_host_header(address: Address, authority: str, text: str
     """RFC 9110 7.2: the scheme's own port is left out, IPv6 stands in brackets."""
     assert address.authority == authority
     assert str(address) == text
-
-
-@pytest.mark.parametrize(
-    ("fact", "told"),
-    [
-        (
-            Fact(5, "max_model_len, read from /v1/models", Rank.ENGINE, 100.0),
-            "max_model_len, read from /v1/models 12 s ago",
-        ),
-        (Fact(5, "an error of the engine", Rank.ERROR, 200.0), "an error of the engine 0 s ago"),
-        (Fact(5, "line 3 of c.yaml", Rank.CONFIG, 100.0), "line 3 of c.yaml"),
-        (Fact(5, "read", Rank.ENGINE), "read"),
-    ],
-)
-def test_a_figure_tells_where_it_came_from(fact: Fact[int], told: str) -> None:
-    """What an engine said has an age; what is written in a file has none. A clock that went back is no negative age."""
-    assert fact.told(112.4) == told
-
-
-def test_an_engine_stands_over_what_is_written() -> None:
-    """Facts a: engine > arguments > env and labels > config; an engine's refusal knows best."""
-    assert sorted(Rank) == [Rank.KIND, Rank.CONFIG, Rank.LABEL, Rank.ENV, Rank.ARGS, Rank.ENGINE, Rank.ERROR]
 
 
 @pytest.mark.parametrize(("cap", "busy", "free"), [(None, 99, True), (2, 1, True), (2, 2, False), (2, 3, False)])
