@@ -99,19 +99,14 @@ def renamed(body: bytes, name: str) -> bytes:
     return with_model(body, name)
 
 
-def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
-    """The engine's end-to-end headers and ours. `length`: the body's, -1 to keep what the engine said, None for unknown."""
+def answer_headers(call: Call, won: Opened, *, sized: bool = False) -> list[Header]:
+    """The engine's end-to-end headers and ours, none about the connection. `sized`: with the length that the engine said."""
     headers = end_to_end(won.headers, won.fields, OURS)
-    if length == -1:
+    if sized:
         headers += [pair for pair in won.headers if pair[0] == b"content-length"]
-    elif length is not None:
-        headers.append((b"content-length", b"%d" % length))
     candidate = won.attempt.candidate
-    headers += (
-        (b"x-request-id", call.id),
-        *_named(candidate.backend.name, candidate.served or call.asked),
-        (b"x-autohedge-attempts", b"%d" % len(call.attempts)),
-    )
+    headers.append((b"x-request-id", call.id))
+    headers += _named(candidate.backend.name, candidate.served or call.asked, len(call.attempts))
     if candidate.rung:
         headers.append((b"x-autohedge-rung", b"%d" % candidate.rung))
     if not won.won:
@@ -122,9 +117,13 @@ def answer_headers(call: Call, won: Opened, length: int | None) -> list[Header]:
 
 
 @lru_cache(4096)
-def _named(backend: str, model: str) -> tuple[Header, Header]:
-    """Who answered."""
-    return (b"x-autohedge-backend", _word(backend)), (b"x-autohedge-model", _word(model))
+def _named(backend: str, model: str, attempts: int) -> tuple[Header, ...]:
+    """Who answered, at which attempt."""
+    return (
+        (b"x-autohedge-backend", _word(backend)),
+        (b"x-autohedge-model", _word(model)),
+        (b"x-autohedge-attempts", b"%d" % attempts),
+    )
 
 
 def _word(text: str) -> bytes:

@@ -86,15 +86,15 @@ class Out:
         self.ended = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Head and body of a plain answer."""
+    async def whole(self, status: int, headers: Iterable[Header], body: bytes, *, clean: bool = False) -> None:
+        """Head and body of a plain answer. `clean`: the headers say nothing of the connection or the length."""
         self.started = self.ended = True
         self.status = status
         self.sent += len(body)
         if self.count or self.keep:
             self._note(body)
         if self._exchange is not None:
-            await self._exchange.whole(status, headers, body)
+            await self._exchange.whole(status, headers, body, clean=clean)
             return
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})

@@ -112,10 +112,10 @@ class Relay:
             elif name:
                 rewriter = ModelRewriter(name)
                 body = rewriter.feed(body) + rewriter.flush()
-            await out.whole(status, answer_headers(call, won, len(body)), body)
+            await out.whole(status, answer_headers(call, won), body, clean=True)
             return
         grows = bool(name) or won.watch is not None  # a stream that breaks off gets an event of ours
-        await out.start(status, answer_headers(call, won, None if grows else -1))
+        await out.start(status, answer_headers(call, won, sized=not grows))
         await pour(call, won, out, self.tools.clock, ModelRewriter(name) if name and won.watch is not None else None)
 
     async def _decide(self, call: Call, won: Opened, out: Out) -> None:
@@ -128,7 +128,7 @@ class Relay:
         assert outcome is not None
         outcome.committed = True
         self._deciders.note(won.attempt.candidate, won.status)
-        await out.whole(won.status, answer_headers(call, won, len(body)), body)
+        await out.whole(won.status, answer_headers(call, won), body, clean=True)
 
     def _shown_name(self, call: Call, won: Opened) -> str:
         """The model name to write into the answer; "" leaves the engine's own."""

@@ -1,6 +1,6 @@
 """One learned figure and what it is worth. All others take these words from `types.py`, where the rest of them stands.
 
-They are kept apart because a generic class cannot be compiled ahead of time , and the other words can.
+They are kept apart because a generic class cannot be compiled ahead of time by mypyc, and the other words can.
 
 It must not know: what the figure says.
 """

@@ -78,6 +78,8 @@ def _bound(ask: Ask, obj: dict[str, Any]) -> None:
 
 def whole(value: Any) -> int | None:
     """A whole number, or a text that reads as one; None for anything else."""
+    if value is None or type(value) is int:  # as usual; the union below is built anew at every call
+        return value
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             return None

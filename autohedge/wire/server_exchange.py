@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from uvicorn.server import ServerState
 
-from autohedge.wire.server_rules import BODILESS, Header, answer_head
+from autohedge.wire.server_rules import BODILESS, Header, answer_head, plain_head
 
 LOGGER = logging.getLogger("autohedge.server")
 
@@ -43,6 +43,7 @@ LENGTH = 1
 CHUNKED = 2
 CLOSE = 3
 NONE = 4  # no body, whatever the app sends
+WHOLE: Message = {}  # stands for the start of an answer that was sent whole
 
 
 class Line(Protocol):
@@ -220,16 +221,29 @@ class Exchange:
         else:
             raise RuntimeError(f"the app sent {kind} out of order")
 
-    async def whole(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """What `send` does with the two messages of a plain answer. Raises as `send`."""
+    async def whole(self, status: int, headers: Iterable[Header], body: bytes, *, clean: bool = False) -> None:
+        """What `send` does with the two messages of a plain answer. Raises as `send`. `clean`: the headers say nothing of the
+        connection or the length; nobody looks for that then.
+        """
         if self._line.congested and not self.gone:
             await self._line.drained()
         if self.gone:
             return
         if self._start is not None:
             raise RuntimeError("the app sent a whole answer out of order")
-        self._start = {"status": status, "headers": headers}
-        self._write(self._start, body, more=False)
+        if not clean or self.more or self.old or not self.keep or self._bare or status in BODILESS:
+            self._start = {"status": status, "headers": headers}
+            self._write(self._start, body, more=False)
+            return
+        line = self._line
+        head = plain_head(status, [*line.server_state.default_headers, *headers], len(body))
+        self._start = WHOLE
+        self.framing = LENGTH
+        self.done = True
+        line.write(head + body)
+        if self._waiter is not None:
+            self._wake()
+        line.finished(self)
 
     def _write(self, start: Message, body: bytes, more: bool) -> None:
         framing, head = self.framing, b""

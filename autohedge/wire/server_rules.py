@@ -31,7 +31,6 @@ SINGLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-LINE_BYTES = b"\r\n\0"
 # What an app may say of its connection; the server writes it. Content-Length is the app's to say, and is held to.
 OURS = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"proxy-connection"})
 BODILESS = frozenset({204, 304})
@@ -123,9 +122,24 @@ def answer_head(status: int, headers: Iterable[Header], always: Iterable[Header]
     else:
         kept, length, closing = _sorted_out(status, kept)
     head = b"\r\n".join([STATUS_LINES.get(status) or status_line(status), *map(b": ".join, kept)])
-    if len(head.translate(None, LINE_BYTES)) != len(head) - 2 * len(kept):
-        raise ValueError("a header of an answer holds CR, LF or NUL")
+    _one_head(head, len(kept))
     return head, length, closing
+
+
+def plain_head(status: int, headers: Iterable[Header], length: int) -> bytes:
+    """The whole head of an answer of `length` bytes whose headers say nothing of length or connection, so that none of them has
+    to be looked at. Raises ValueError for CR, LF or NUL in a name or value.
+    """
+    lines = [STATUS_LINES[status], *map(b": ".join, headers), b"content-length: %d\r\n\r\n" % length]
+    head = b"\r\n".join(lines)
+    _one_head(head, len(lines) + 1)
+    return head
+
+
+def _one_head(head: bytes, ends: int) -> None:
+    """Raises ValueError when there is a line end, or half of one, beyond the `ends` that belong there, or a NUL."""
+    if head.count(b"\n") != ends or head.count(b"\r") != ends or b"\0" in head:  # counted: a fifth of one `translate`
+        raise ValueError("a header of an answer holds CR, LF or NUL")
 
 
 def _sorted_out(status: int, headers: Iterable[Header]) -> tuple[list[Header], int | None, bool]:

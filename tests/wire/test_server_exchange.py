@@ -45,6 +45,19 @@ async def at_once(_scope: Any, _receive: Receive, send: Any) -> None:
         await exchange.whole(200, [], b"again")
 
 
+async def at_once_clean(_scope: Any, _receive: Receive, send: Any) -> None:
+    """The same where the headers are known to say nothing of connection and length."""
+    exchange: Exchange = send.__self__
+    headers = [(b"content-type", b"text/plain"), (b"x-two", b"1"), (b"x-two", b"2")]
+    await exchange.whole(200, iter(headers), b"hello", clean=True)
+    with pytest.raises(RuntimeError, match="out of order"):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+async def splits_clean(_scope: Any, _receive: Receive, send: Any) -> None:
+    await send.__self__.whole(200, [(b"a", b"1\r\nb: 2")], b"hello", clean=True)
+
+
 async def misfit(_scope: Any, _receive: Receive, send: Any) -> None:
     await send.__self__.whole(200, [(b"content-length", b"4")], b"hello")
 
@@ -196,7 +209,7 @@ async def large(_scope: Any, _receive: Receive, send: Send) -> None:
 
 
 BEHAVIOURS = {f"/{each.__name__}": each for each in (
-    plain, at_once, misfit, sized, stream, early_head, no_content, not_modified, hop_by_hop, closing, empty, raises, raises_after_start, raises_late,
+    plain, at_once, at_once_clean, splits_clean, misfit, sized, stream, early_head, no_content, not_modified, hop_by_hop, closing, empty, raises, raises_after_start, raises_late,
     raises_after_all, returns_early, returns_at_once, aborts, aborts_in_a_group, cancels_itself, too_long, too_short, splits_header,
     lists_lengths, body_first, twice, waits, large,
 )}  # fmt: skip
@@ -222,11 +235,19 @@ def test_whole_answer(server: Server) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["at_once", "at_once_clean"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_an_answer_at_once_is_the_same_as_two_messages(server: Server, method: str, version: str) -> None:
-    one, two = (server.say(ask(path, method, version, LAST)) for path in ("at_once", "plain"))
+def test_an_answer_at_once_is_the_same_as_two_messages(server: Server, path: str, method: str, version: str) -> None:
+    one, two = (server.say(ask(each, method, version, LAST)) for each in (path, "plain"))
     assert one == two
+
+
+def test_an_answer_at_once_leaves_the_connection_open(server: Server) -> None:
+    """The short way to the same bytes is taken on connections that stay."""
+    two = [server.say(ask(path) + ask("plain", more=LAST)) for path in ("plain", "at_once_clean")]
+    assert two[0] == two[1]
+    assert two[0].count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_a_misfit_at_once_is_a_failure_of_the_app(server: Server) -> None:
@@ -339,7 +360,16 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize(
     "path",
-    ["raises", "raises_after_start", "returns_at_once", "too_long", "splits_header", "lists_lengths", "body_first"],
+    [
+        "raises",
+        "raises_after_start",
+        "returns_at_once",
+        "too_long",
+        "splits_header",
+        "splits_clean",
+        "lists_lengths",
+        "body_first",
+    ],
 )
 def test_failure_before_the_first_byte(server: Server, caplog: pytest.LogCaptureFixture, path: str) -> None:
     """Nothing was sent: a 500 in JSON, logged once, connection closed."""

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autohedge.wire import server_rules as rules
-from autohedge.wire.server_rules import Refusal, answer_head, checked, framing, refusal, small, status_line, target
+from autohedge.wire.server_rules import (
+    Refusal,
+    answer_head,
+    checked,
+    framing,
+    plain_head,
+    refusal,
+    small,
+    status_line,
+    target,
+)
 
 HOST = {b"host": b"a"}
 
@@ -103,8 +113,11 @@ def test_no_header_can_split_an_answer(headers: list[tuple[bytes, bytes]]) -> No
     if dirty:
         with pytest.raises(ValueError, match="CR, LF or NUL"):
             answer_head(200, headers, [])
+        with pytest.raises(ValueError, match="CR, LF or NUL"):
+            plain_head(200, headers, 0)
     else:
         assert answer_head(200, headers, [])[0].split(b"\r\n")[1:] == [name + b": " + value for name, value in headers]
+        assert plain_head(200, headers, 7) == answer_head(200, headers, [])[0] + b"\r\ncontent-length: 7\r\n\r\n"
 
 
 def test_refusal() -> None:
