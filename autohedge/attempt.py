@@ -8,7 +8,7 @@ Rules
 - The body is forwarded as it came; only `model` changes, as a byte span, when the engine knows the model by another name. A
   compressed body is forwarded without its compression then.
 - At the System One door (eidex) a worker's answer is the answer whatever it says, but for a failure of transport and 502, 503,
-  504; the verdict is kept for the breaker alone. Its body is held whole, because a name in it may change. `Call.patience` is the
+  504; the verdict is kept for the breaker alone. Eidex has no keys: where ours is refused, that is no business of the caller. Its body is held whole, because a name in it may change. `Call.patience` is the
   time of one attempt there, and a worker that outlasts it failed.
 - No wait outlasts the time of the whole request, nor, before the commit, this attempt's share of it (rules/budget.py). When
   that time ends a wait, it says nothing about the engine (B37).
@@ -46,6 +46,7 @@ EXCERPT = 1 << 16
 UNPACKED_HERE = 1 << 14  # compressed bytes that are decoded on the spot
 WON = frozenset({Verdict.ANSWER, Verdict.CLIENT_FAULT})
 ELSEWHERE = frozenset({502, 503, 504})  # a worker's word for "not me", at the System One door
+OURS = frozenset({Verdict.MISCONFIGURED, Verdict.RETIRED})  # about our account at a provider, not about the request
 STARTS = 10_000  # beginnings of heads that are remembered
 NEARLY = 0.01  # seconds by which a timer may be early
 WAITS = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED, Failure.DEADLINE})
@@ -149,7 +150,7 @@ class Attempter:
         call.attempts.append(attempt)
         if outcome.failure is not None or opened.whole or not opened.pieces or opened.status >= 300:
             judgement = attempt.judgement = judge(outcome, DIALECTS[candidate.kind])
-            opened.won = _settles(outcome) if call.decides else judgement.verdict in WON
+            opened.won = _settles(outcome, judgement.verdict) if call.decides else judgement.verdict in WON
             if not opened.won:
                 attempt.ended = self._clock()
                 opened.close()
@@ -336,8 +337,10 @@ def _heard_as_it_is(call: Call, candidate: Candidate) -> bool:
     return heedless or (candidate.kind not in STRICT and name in backend.models)
 
 
-def _settles(outcome: Outcome) -> bool:
+def _settles(outcome: Outcome, verdict: Verdict) -> bool:
     """Whether an outcome is committed at the System One door."""
+    if outcome.own_key and verdict in OURS:
+        return False
     return outcome.failure is None and outcome.status not in ELSEWHERE
 
 

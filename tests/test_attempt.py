@@ -215,6 +215,15 @@ def test_another_worker_is_asked_after_these(status: int) -> None:
     assert opened.closed
 
 
+@pytest.mark.parametrize(("status", "body"), [(401, b"{}"), (403, b"{}"), (402, b"{}"), (410, b"{}")])
+def test_what_a_provider_says_of_our_account_is_no_answer(status: int, body: bytes) -> None:
+    """E35 is about workers, which have no key of ours; a refused key, an empty account or a retired model moves on."""
+    for key, won in ((Secret("k"), False), (None, True)):
+        where = candidate(Kind.SYSTEMONE, key=key)
+        assert tried(Played(body, status=status), where, decision()).won is won
+    assert tried(Played(body, status=429), candidate(Kind.SYSTEMONE, key=Secret("k")), decision()).won
+
+
 @pytest.mark.parametrize("answer", [Failure.REFUSED, Failure.RESET, Played(b'{"model":', Failure.CUT)])
 def test_a_failure_of_transport_is_no_answer(answer: Any) -> None:
     """E32: also one in the middle of the body."""

@@ -18,6 +18,7 @@ from autohedge.core.problems import BadRequest, InternalError, TooLarge
 from autohedge.core.types import Door, Kind
 from autohedge.examiner import COMPRESSED_HERE, PATIENCE, Examiner
 from autohedge.payloads.reading import Bounds, Examined, Reading, cost
+from autohedge.rules.keys import key_of, state_key
 
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
@@ -126,3 +127,19 @@ def test_closing_twice_is_closing_once() -> None:
     with made() as one:
         one.close()
         one.close()
+
+
+def test_a_body_that_was_read_elsewhere_brings_its_key_along() -> None:
+    """The ring needs what only the body says; the parsed body itself stays in the helper."""
+    body = json.dumps({"model": "dex", "state": "a document", "questions": {}, "x": [[0]] * 300_000}).encode()
+    asked = call(body)
+    asked.door = Door.SYSTEMONE
+
+    async def main() -> Examined:
+        with made(Kind.SGLANG) as one:
+            assert one.here(asked) is None
+            return await one.elsewhere(asked)
+
+    found = asyncio.run(main())
+    assert found.ask.obj is None
+    assert found.ask.key == key_of(found.ask) == state_key("a document")

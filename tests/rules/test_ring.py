@@ -64,6 +64,23 @@ def test_a_walk_visits_everybody_once(members: set[str], key: int) -> None:
     assert walk == list(Ring(sorted(members, reverse=True), nodes=5).walk(key))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.text(max_size=20), min_size=2, max_size=8), st.data())
+def test_a_removed_member_leaves_the_walk_and_nothing_else_moves(members: set[str], data: st.DataObject) -> None:
+    """Facts 8.5, 8.6: for every set, member and key."""
+    gone = data.draw(st.sampled_from(sorted(members)))
+    key = data.draw(st.integers(0, (1 << 64) - 1))
+    whole, rest = Ring(members, nodes=5), Ring(members - {gone}, nodes=5)
+    assert list(rest.walk(key)) == [member for member in whole.walk(key) if member != gone]
+
+
+def test_members_may_be_called_otherwise_than_they_are_placed() -> None:
+    """By their address on the ring, by their replica here: two AutoHedge with other names agree."""
+    one, two = Ring({"x": "http://a", "y": "http://b"}), Ring({"p": "http://a", "q": "http://b"})
+    for key in KEYS[:200]:
+        assert [{"x": "p", "y": "q"}[member] for member in one.walk(key)] == list(two.walk(key))
+
+
 def test_an_empty_ring_leads_nowhere() -> None:
     assert list(Ring([]).walk(1)) == []
 
