@@ -30,6 +30,7 @@ OURS = HOP_BY_HOP | frozenset(
         b"x-autohedge-model",
         b"x-autohedge-attempts",
         b"x-autohedge-rung",
+        b"x-autohedge-warning",
         b"x-should-retry",
     }
 )
@@ -109,6 +110,8 @@ def answer_headers(call: Call, won: Opened, *, sized: bool = False) -> list[Head
     headers += _named(candidate.backend.name, candidate.served or call.asked, len(call.attempts))
     if candidate.rung:
         headers.append((b"x-autohedge-rung", b"%d" % candidate.rung))
+    if call.warning:
+        headers.append((b"x-autohedge-warning", call.warning))
     if not won.won:
         headers += NO_RETRY
         if won.status in (429, 503) and not any(name == b"retry-after" for name, _ in headers):

@@ -44,6 +44,7 @@ class Call:
     rungs: int = 0  # of its fallback chain; where there are none, nothing is kept back for them
     tries: int = 0  # attempts that it may make, if it has rungs
     poured: bool = False  # the committed answer was sent to its end
+    warning: bytes = b""  # what the client should know beside the answer
     patience: float | None = None  # seconds of one attempt, where they are not those of `timeouts`
 
     @property

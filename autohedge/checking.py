@@ -29,6 +29,7 @@ from autohedge.tools import Tools
 
 UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
 NO_FALLBACK = b"x-autohedge-no-fallback"
+NO_STREAM = b"/v1/systemone never streams; stream is ignored"
 NOBODY = Fit((), ())
 COUNTABLE = (
     2 << 20
@@ -126,10 +127,12 @@ class Checker:
         settings = tools.settings
         if unchecked(settings, call.door):
             return Checked(snapshot, route, self._wanted(call, rungs), _nothing)
-        if reading.ask.sizes is not None and settings.systemone.counts:
-            broken = over(reading.ask.sizes, settings.systemone.counts, "this server", tools.wall())
-            if broken:
-                raise self._refused(call, gathered(broken))
+        if reading.ask.sizes is not None:
+            if reading.ask.stream:
+                call.warning = NO_STREAM
+            problem = over_all_limits(reading.ask, settings, tools.wall())
+            if problem is not None:
+                raise self._refused(call, problem, snapshot)
         if rungs or not plainly_fits(reading.ask, route, _size(call, reading.ask)):
             return None
         for kind in route.kinds:
@@ -154,7 +157,7 @@ class Checker:
 
         refused = None
         if not (fit.usable or spare.usable) and (fit.skipped or spare.skipped):
-            refused = self._refused(call, refusal(Fit((), fit.skipped + spare.skipped)))
+            refused = self._refused(call, refusal(Fit((), fit.skipped + spare.skipped)), snapshot)
         if refused is not None and not rungs:
             raise refused
         usable = replace(route, candidates=fit.usable, spare=spare.usable)
@@ -163,11 +166,22 @@ class Checker:
     def _wanted(self, call: Call, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
         return () if rungs and no_fallback(call) else rungs
 
-    def _refused(self, call: Call, problem: Problem) -> Problem:
+    def _refused(self, call: Call, problem: Problem, snapshot: Snapshot) -> Problem:
         """The problem, counted."""
         for detail in problem.details:
             self._tools.meters.reject(detail.code, detail.param, call.asked)
+        return _with_names(problem, snapshot)
+
+
+def _with_names(problem: Problem, snapshot: Snapshot) -> Problem:
+    """Where a model has to be named, the names that could be."""
+    if problem.code != "missing_field" or problem.param != "model":
         return problem
+    first, *others = problem.details
+    known = ", ".join(sorted(snapshot.routes)[:5])
+    return gathered(
+        [replace(first, message=f"{first.message}; models served here: {known}"), *others] if known else problem.details
+    )
 
 
 def _size(call: Call, ask: Ask) -> int:
@@ -191,6 +205,13 @@ async def counts(call: Call, ask: Ask, candidates: Iterable[Candidate], tools: T
 def unchecked(settings: Settings, door: Door) -> bool:
     """Whether the operator wants what comes through this door to go on as it is."""
     return not settings.validation.mode or (door is Door.SYSTEMONE and not settings.systemone.validate)
+
+
+def over_all_limits(ask: Ask, settings: Settings, now: float) -> Problem | None:
+    """The refusal of a System One request over the limits that an operator set for every model. `now` is epoch seconds."""
+    limits = settings.systemone.counts
+    broken = over(ask.sizes, limits, "this server", now) if limits and ask.sizes is not None else ()
+    return gathered(broken) if broken else None
 
 
 def no_fallback(call: Call) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from autohedge.answering import nothing_worked
 from autohedge.call import Call
-from autohedge.checking import counts, no_fallback, offered, route_of, unchecked
+from autohedge.checking import counts, no_fallback, offered, over_all_limits, route_of, unchecked
 from autohedge.core.problems import Problem
 from autohedge.core.types import NOTHING, Candidate, Route
 from autohedge.deciding import Deciders, no_decision
@@ -50,6 +50,11 @@ class Explainer:
             snapshot = tools.registry.snapshot
             ask, decides = reading.ask, call.decides
             route = self._deciders.route(call, ask, snapshot) if decides else route_of(call, ask, snapshot, tools)
+            problem = (
+                None if unchecked(tools.settings, call.door) else over_all_limits(ask, tools.settings, tools.wall())
+            )
+            if problem is not None:
+                raise problem
         except Problem as problem:
             return self._head(call) | {"outcome": refused(problem), "candidates": [], "skipped": []}
         rungs = tools.chains.of(route.model)

@@ -11,6 +11,7 @@ It must not know: bytes, limits of models, who serves what.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from autohedge.core.problems import Detail
@@ -20,10 +21,9 @@ from autohedge.payloads.findings import QUIRKS
 from autohedge.payloads.parse import SHALLOW, Parsed, Quirk
 from autohedge.payloads.systemone_body import MULTIPART, Sent
 from autohedge.payloads.systemone_questions import TEXT, question
-from autohedge.payloads.systemone_says import Steps, at, shown, typed
+from autohedge.payloads.systemone_says import MOST, Steps, at, shown, typed
 from autohedge.payloads.systemone_tastes import Taste, taste_of
 
-MOST = 32
 STATE = "string, object or array"
 MAPPING = "an object that maps your id to a question"
 RARE = frozenset({
@@ -55,7 +55,7 @@ def against(kind: Kind, parsed: Parsed, sent: Sent, deepest: int) -> tuple[Detai
     else:
         found.append(_no_questions(obj))
     if not RARE.isdisjoint(obj):
-        found += _rare(obj, taste, sent)
+        found += islice(_rare(obj, taste, sent), MOST)
     return tuple(found[:MOST]) if found else ()
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from autohedge.core.problems import Detail
-from autohedge.payloads.systemone_says import FIELDS, Steps, as_object, at, listed, of, shown, typed, unknown
+from autohedge.payloads.systemone_says import FIELDS, MOST, Steps, as_object, at, listed, of, shown, typed, unknown
 from autohedge.payloads.systemone_tastes import Needs, Taste
 
 TEXT = frozenset({str, dict, list})
@@ -36,7 +37,7 @@ def question(name: str, value: Any, taste: Taste, found: list[Detail]) -> None:
         _no_type(name, value, taste, found)
         return
     if taste.closed and not value.keys() <= FIELDS:
-        found += (unknown(name, key, kind, value[key]) for key in value if key not in FIELDS)
+        found += islice((unknown(name, key, kind, value[key]) for key in value if key not in FIELDS), MOST)
     instructions = value.get("instructions")
     if taste.textual and instructions is not None and type(instructions) not in TEXT:
         steps: Steps = ("questions", name, "instructions")
@@ -99,10 +100,9 @@ def _noul(name: str, value: dict[str, Any], taste: Taste, found: list[Detail]) -
         found.append(typed(steps, f"criteria of noul question {shown(name)}", wanted, criteria))
         return
     if taste.closed and not criteria.keys() <= NOUL:
-        for key in criteria:
-            if key not in NOUL:
-                sentence = f"noul criteria takes only 'true' and 'false', got {shown(key)}"
-                found.append(at((*steps, key), "unknown_field", sentence))
+        for key in islice((key for key in criteria if key not in NOUL), MOST):
+            sentence = f"noul criteria takes only 'true' and 'false', got {shown(key)}"
+            found.append(at((*steps, key), "unknown_field", sentence))
     if taste.textual:
         found += _sides(steps, criteria, taste)
 
@@ -134,25 +134,25 @@ def _choice(name: str, value: dict[str, Any], taste: Taste, found: list[Detail])
         found.append(at(steps, "too_few_options", f"choice question {shown(name)} needs at least 1 option, got 0"))
         return
     if taste.textual:
-        for option, text in criteria.items():
-            if text is not None and type(text) not in TEXT:
-                found.append(typed((*steps, option), f"description of option {shown(option)}", TEXTS_OR_NULL, text))
+        odd = ((name, text) for name, text in criteria.items() if text is not None and type(text) not in TEXT)
+        for option, text in islice(odd, MOST):
+            found.append(typed((*steps, option), f"description of option {shown(option)}", TEXTS_OR_NULL, text))
     if taste.plain_options:
-        _names(steps, criteria, found)
+        found += islice(_names(steps, criteria), MOST)
 
 
-def _names(steps: Steps, options: dict[str, Any], found: list[Detail]) -> None:
+def _names(steps: Steps, options: dict[str, Any]) -> Iterator[Detail]:
     seen: dict[str, str] = {}
     for option in options:
         key = option.strip().casefold()
         if not key:
-            found.append(at((*steps, option), "invalid_option_name", "an option's name must not be blank"))
+            yield at((*steps, option), "invalid_option_name", "an option's name must not be blank")
         elif not option.isprintable() and any(unicodedata.category(char) in BREAKS for char in option):
             sentence = f"option {shown(option)} must not hold a line break or another control character"
-            found.append(at((*steps, option), "invalid_option_name", sentence))
+            yield at((*steps, option), "invalid_option_name", sentence)
         elif key in seen:
             sentence = f"{shown(option)} repeats {shown(seen[key])} (case and outer spaces do not count)"
-            found.append(at((*steps, option), "duplicate_option", sentence))
+            yield at((*steps, option), "duplicate_option", sentence)
         else:
             seen[key] = option
 
@@ -173,11 +173,15 @@ def _score(name: str, value: dict[str, Any], taste: Taste, found: list[Detail]) 
         return
     if not taste.textual:
         return
-    for i, level in enumerate(criteria):
-        if type(level) not in TEXT or (taste.worded_levels and blank(level)):
-            wanted = "a non-blank string, object or array" if taste.worded_levels else TEXTS
-            came = of(level) if type(level) not in TEXT else f"an empty {of(level)}"
-            found.append(at((*steps, i), "invalid_level", f"level {i} must be {wanted}, got {came}"))
+    wanted = "a non-blank string, object or array" if taste.worded_levels else TEXTS
+    odd = (
+        (i, level)
+        for i, level in enumerate(criteria)
+        if type(level) not in TEXT or (taste.worded_levels and blank(level))
+    )
+    for i, level in islice(odd, MOST):
+        came = of(level) if type(level) not in TEXT else f"an empty {of(level)}"
+        found.append(at((*steps, i), "invalid_level", f"level {i} must be {wanted}, got {came}"))
 
 
 def _box(_name: str, _value: dict[str, Any], _taste: Taste, _found: list[Detail]) -> None:

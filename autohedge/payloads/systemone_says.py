@@ -19,6 +19,7 @@ from autohedge.payloads.wording import path_of
 
 Steps = tuple[str | int, ...]
 LONGEST = 40
+MOST = 32  # findings that are told
 NAMES = {
     str: "string",
     list: "array",

@@ -26,6 +26,7 @@ import httpx
 import httpx2
 import pytest
 import zstandard
+from hypothesis import given, settings
 from jevcompat.mock import Handler, MockConfig, read_body
 from system_one import APIError, Choice, Noul, Score, SystemOne
 from system_one.backends.http import HTTPBackend
@@ -33,6 +34,7 @@ from system_one.settings import HTTPConfig
 from typesafe_sdk import Image, TypeSafeBadRequestError, TypeSafeClient, TypeSafeUnprocessableEntityError
 from typesafe_sdk import Noul as SdkNoul
 
+from tests.payloads.decisions import VALID
 from tests.support.processes import Child, decider, edge, ending
 
 pytestmark = pytest.mark.real
@@ -238,6 +240,17 @@ def test_the_sdk_against_llama_cpp(llama: Side) -> None:
     assert set(answer.answers) == set(QUESTIONS)
     assert answer.usage.input_tokens
     assert sum((answer.choices["tone"].probabilities or {}).values()) == pytest.approx(1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(body=VALID)
+def test_what_llama_cpp_takes_is_not_refused(llama: Side, body: dict[str, Any]) -> None:
+    """Acceptance: a request that the real engine answers is answered through us, with the same probabilities."""
+    direct = httpx.post(llama.url + "/v1/systemone", json=body)
+    through = httpx.post(llama.edge.url + "/v1/systemone", json=body)
+    assert direct.status_code == through.status_code == 200, through.text
+    assert through.json()["answers"].keys() == direct.json()["answers"].keys()
+    assert through.json()["model"] == body["model"]
 
 
 # --- system-one ---------------------------------------------------------------------------------------------------------

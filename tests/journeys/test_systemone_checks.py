@@ -202,6 +202,32 @@ def test_a_multipart_body_is_checked_by_its_request_and_forwarded_as_it_came() -
     run(main())
 
 
+def test_a_missing_model_is_told_with_those_that_there_are() -> None:
+    """Systemone facts 11, 5."""
+
+    async def main() -> None:
+        async with worker(behind("sglang")) as (edge, _):
+            refused(await edge.post({**BODY, "model": None}, PATH), 400, "invalid_type")
+            without = {key: value for key, value in BODY.items() if key != "model"}
+            body = refused(await edge.post(without, PATH), 400, "missing_field")
+            assert body["error"]["message"].startswith("model is required (string); models served here: b, dex, m")
+
+    run(main())
+
+
+def test_a_stream_flag_is_answered_with_a_warning() -> None:
+    """Systemone facts 11, 35: the answer is whole, and a header says that nothing streams here."""
+
+    async def main() -> None:
+        async with worker(behind("sglang")) as (edge, _):
+            heard = await edge.post(BODY | {"stream": True}, PATH)
+            assert heard.status == 200
+            assert heard.headers["x-autohedge-warning"] == "/v1/systemone never streams; stream is ignored"
+            assert "x-autohedge-warning" not in (await edge.post(BODY, PATH)).headers
+
+    run(main())
+
+
 def test_a_content_type_that_the_worker_refuses_is_a_415() -> None:
     """Systemone facts 11, 43: SGLang reads application/json alone; a server of unknown make may read anything."""
 
@@ -231,6 +257,8 @@ def test_limits_per_model_and_for_all() -> None:
             assert "model dex on w1 takes at most 3 (model_limits.max_questions in" in body["error"]["message"]
             body = refused(await edge.post(wide, PATH), 400, "too_many_options")
             assert "this server takes at most 5 (systemone.limits.max_options)" in body["error"]["message"]
+            told = (await edge.post(wide, "/admin/explain" + PATH)).json["outcome"]
+            assert told["message"] == body["error"]["message"]
             assert one.requests == []
             assert (await edge.post(BODY, PATH)).status == 200
 
