@@ -202,6 +202,7 @@ class House:
         leads = lambda: self.sharing.leads  # noqa: E731
         self.rechecker = Rechecker(self.retirements, self.registry, asker, time.time, leads)
         self.gate = Gate(self.registry, self.health, startup, silent=silent, poke=self._ask_again)
+        self.sharing.waits = lambda: not self.gate.open
         self.tools = Tools(
             settings=settings,
             chains=chains(settings),

@@ -1,7 +1,8 @@
 """What the workers and replicas of AutoHedge tell each other about health, and what outlives a restart.
 
 Rules
-- One process probes for all: it holds the lease `LEASE` and renews it. Where the store is lost, each probes for itself.
+- One process probes for all: it holds the lease `LEASE` and renews it. Where the store is lost, each probes for itself; and so
+  does one that waits for evidence to begin with: the one that leads may not probe at all while its own traffic proves health.
 - Probe results and openings are written to the shared book; who hears one takes it in as its own evidence.
 - An opening is kept until its first trial; a breaker that closed takes it back.
 
@@ -37,6 +38,9 @@ class Sharing:
         self._wall = wall
         self._hearing = False  # an opening is being taken over: it is kept already
         self.leads = False
+        self.waits: Callable[[], bool] = lambda: (
+            False
+        )  # whether this process serves nobody before it has seen for itself
         self._counting: tuple[str, Callable[[], dict[str, Any]]] | None = None
         shared.on_change(PROBES, self._probe_heard)
         shared.on_change(OPENINGS, self._opening_heard)
@@ -64,7 +68,7 @@ class Sharing:
         return [value for key, value in self._shared.under(host).items() if key != mine]
 
     def may_probe(self, _replica: str) -> bool:
-        return self.leads
+        return self.leads or self.waits()
 
     def probed(self, candidate: Candidate, probe: Probed) -> None:
         """Tell the others what a probe of ours found."""

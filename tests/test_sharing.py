@@ -117,6 +117,19 @@ def test_only_the_holder_of_the_lease_probes() -> None:
     assert not two.sharing.may_probe("any")
 
 
+def test_a_process_that_has_seen_nothing_yet_probes_for_itself() -> None:
+    """Its startup gate waits for evidence, and the holder of the lease probes nothing while its own traffic proves health: a
+    rolling update of AutoHedge under load stood still for a minute for each task.
+    """
+    book = Book()
+    one, two = Worker(book), Worker(book)
+    one.sharing.leads = True
+    two.sharing.waits = lambda: True
+    assert two.sharing.may_probe("any")
+    two.sharing.waits = lambda: False
+    assert not two.sharing.may_probe("any")
+
+
 def test_a_probe_of_one_is_evidence_for_all() -> None:
     """Four workers probe once, not four times."""
     book = Book()
