@@ -228,7 +228,7 @@ class House:
         self.edge.keeper = self._keeper(settings)
         world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})
         management.include_router(admin_routes(self.tools, world))
-        management.include_router(workers_routes(self.tools, self.workers))
+        management.include_router(workers_routes(self.tools, self.workers, self.sharing.others_counted))
 
     def _may_connect(self, address: str) -> bool:
         """Whether a worker that was registered over HTTP may be there."""

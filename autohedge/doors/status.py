@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Router
 
-from autohedge.core.problems import MethodNotAllowed, NotFound, Problem
+from autohedge.core.problems import InternalError, MethodNotAllowed, NotFound, Problem
 from autohedge.doors.access_log import CODE
 from autohedge.doors.envelope import eidex, openai, rendered
 from autohedge.memory.listing import models_page, one_model
@@ -84,7 +84,13 @@ def _add_refusals(app: FastAPI, tools: Tools, new_id: Callable[[], bytes]) -> No
             return await problem(request, NotFound("unknown endpoint", code="NOT_FOUND"))
         return await problem(request, NotFound(f"no such path: {request.url.path[:200]}"))
 
+    async def fault(request: Request, raised: Exception) -> Response:
+        """A fault of our own; the server has it in its log."""
+        del raised
+        return await problem(request, InternalError("AutoHedge failed on this request; the log has the reason"))
+
     app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(Exception, fault)
     app.add_exception_handler(HTTPException, http_error)
 
 

@@ -10,7 +10,7 @@ Rules
 - Where a worker may be is checked by rules/reach.py: its address, or those that its name has now. A name that nobody can
   resolve yet is taken where every network is allowed; whoever connects looks again.
 - Workers are those of the file and the registered ones. What other sources found is no worker: /admin/replicas has all.
-- Load is what this process has under way.
+- Load is what is under way: here, and at the other processes of this machine as they told it last.
 
 It must not know: how workers are kept, the ring, probes.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -41,11 +41,12 @@ LOGGER = logging.getLogger("autohedge.workers")
 PATH = "/workers"
 READ = ["GET", "HEAD"]
 RESOLVING = 2.0  # seconds that a resolver gets
+Counted = Callable[[], Iterable[Mapping[str, Any]]]
 LONGEST = 512  # characters of a model's name
 
 
-def workers_routes(tools: Tools, source: WorkersSource) -> APIRouter:
-    """The four paths."""
+def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple) -> APIRouter:
+    """The four paths. `others` gives what the other processes counted (memory/meters.py)."""
 
     async def gate(request: Request) -> None:
         settings = tools.settings
@@ -77,13 +78,13 @@ def workers_routes(tools: Tools, source: WorkersSource) -> APIRouter:
 
     @router.api_route("/workers", methods=READ)
     async def listed() -> JSONResponse:
-        workers = Pictures(tools).of(source.all())
+        workers = Pictures(tools, others()).of(source.all())
         stats = {"prefill_count": 0, "decode_count": 0, "regular_count": len(workers)}
         return JSONResponse({"workers": workers, "total": len(workers), "stats": stats})
 
     @router.api_route("/workers/{worker_id}", methods=READ)
     async def one(worker_id: str) -> JSONResponse:
-        return JSONResponse(Pictures(tools).of([_known(source, worker_id)])[0])
+        return JSONResponse(Pictures(tools, others()).of([_known(source, worker_id)])[0])
 
     @router.delete("/workers/{worker_id}")
     async def remove(worker_id: str, request: Request) -> JSONResponse:
@@ -185,10 +186,11 @@ def _bad(message: str) -> BadRequest:
 class Pictures:
     """How workers stand now: one look at the snapshot for all of them."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, others: Iterable[Mapping[str, Any]] = ()) -> None:
         snapshot: Snapshot = tools.registry.snapshot
         self._tools = tools
         self._now = tools.clock()
+        self._others = [other["seats"] for other in others]
         self._replicas = {endpoint(replica.address): replica for replica in snapshot.replicas.values()}
         self._places: dict[str, list[Candidate]] = {}
         for candidate in snapshot.everybody():
@@ -199,8 +201,10 @@ class Pictures:
 
     def _one(self, worker: Registered) -> dict[str, Any]:
         replica = self._replicas.get(endpoint(worker.address))
-        state = {"is_healthy": self._well(replica), "load": 0 if replica is None else replica.seat.in_flight}
-        return {"id": worker.id, **worker.fields, **state}
+        load = 0
+        if replica is not None:
+            load = replica.seat.in_flight + sum(int(seats.get(replica.id, 0)) for seats in self._others)
+        return {"id": worker.id, **worker.fields, "is_healthy": self._well(replica), "load": load}
 
     def _well(self, replica: Replica | None) -> bool:
         """Whether requests may go there; one that nobody has seen yet is well (optimistic start)."""

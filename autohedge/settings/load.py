@@ -105,6 +105,7 @@ def _put_in(node: Node) -> Iterator[str]:
 
 
 def _doubles(settings: Settings, root: Node) -> Iterator[ConfigError]:
+    yield from doubles([worker.address for worker in settings.workers.static], get(root, ("workers", "static")))
     for name, backend in settings.upstream_registry.items():
         yield from doubles(backend.places, get(root, ("upstream_registry", name, "hosts")))
 

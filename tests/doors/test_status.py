@@ -183,3 +183,24 @@ def test_outside_of_it_they_are_openai_s() -> None:
     answer = asked(made(), "/nowhere")
     assert answer.json()["error"]["code"] == "not_found"
     assert "x-smg-error-code" not in answer.headers
+
+
+@pytest.mark.parametrize("mode", ["autohedge", "eidex"])
+def test_a_fault_of_our_own_has_the_envelope_as_well(mode: str) -> None:
+    """E11: a 500 without a word of the reason; the server's log has it."""
+    app = status_app(made(f"mode: {mode}").tools, Standing("1"), broken, lambda: b"made-1")
+
+    async def main() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
+            return await client.get("/metrics")
+
+    answer: httpx.Response = run(main())
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (500, "internal_error")
+    assert error["type"] == ("Internal Server Error" if mode == "eidex" else "server_error")
+    assert "secret" not in answer.text
+
+
+def broken() -> bytes:
+    raise RuntimeError("a secret of the inside")

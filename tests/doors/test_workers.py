@@ -37,7 +37,8 @@ class Counter:
         self.source.reload(self.desk.tools.settings.workers.static, persist=True)
         self.source.swept("workers", self.source.seen())
         self.app = status_app(self.desk.tools, Standing("1"), lambda: b"", lambda: b"id-1")
-        self.app.include_router(workers_routes(self.desk.tools, self.source))
+        self.others: list[dict[str, Any]] = []
+        self.app.include_router(workers_routes(self.desk.tools, self.source, lambda: self.others))
 
     def ask(
         self,
@@ -323,6 +324,16 @@ def test_load_is_what_is_under_way_and_health_is_the_breaker_s() -> None:
         health.record(Attempt(where, now, stamp, outcome=failed, judgement=Judgement(Verdict.DEAD)), now)
     (worker,) = counter.ask("GET", "/workers").json()["workers"]
     assert (worker["load"], worker["is_healthy"]) == (3, False)
+
+
+def test_load_is_that_of_all_processes() -> None:
+    """E60: with `server.workers` each process tells the others what it has under way."""
+    counter = Counter()
+    counter.register(model_id="dex")
+    (where,) = counter.desk.candidates("dex")
+    where.replica.seat.in_flight = 1
+    counter.others = [{"seats": {where.replica.id: 2}}, {"seats": {"other@h:1": 7}}]
+    assert counter.ask("GET", "/workers").json()["workers"][0]["load"] == 3
 
 
 def test_a_worker_whose_address_another_source_found_too_is_told_as_that_replica() -> None:

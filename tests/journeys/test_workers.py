@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typesafe_sdk import TypeSafeClient
 
+from tests.state.servers import RedisServer
 from tests.support.canned import Canned
 from tests.support.house import HELLO, SERVER, TIMES, Edge, eventually, house, run, vllm
 
@@ -108,9 +110,13 @@ def test_workers_of_the_file_are_there_and_come_back_with_a_restart(tmp_path: Pa
     run(main())
 
 
-def test_what_one_process_registers_the_others_know_within_a_second(tmp_path: Path) -> None:
-    """One state file, two processes' worth of AutoHedge: registering and removing is heard by the other one."""
+@pytest.mark.parametrize("store", ["file", "redis"])
+def test_what_one_process_registers_the_others_know_within_a_second(store: str, tmp_path: Path) -> None:
+    """One state for two AutoHedge, a file or a real Redis: registering and removing is heard by the other one."""
     env = {"AUTOHEDGE_DATA": str(tmp_path)}
+    redis = RedisServer(tmp_path) if store == "redis" else None
+    if redis is not None:
+        env = {"AUTOHEDGE_STATE_URL": redis.url}
 
     async def main() -> None:
         async with house(EMPTY, env=env, one=vllm()) as here, house(EMPTY, env=env) as there:
@@ -121,7 +127,11 @@ def test_what_one_process_registers_the_others_know_within_a_second(tmp_path: Pa
             assert (await there.client.delete(f"{there.url}/workers/{name}")).status_code == 202
             assert await eventually(lambda: "m" not in here.house.registry.snapshot.routes, 3) < 1.5
 
-    run(main())
+    try:
+        run(main())
+    finally:
+        if redis is not None:
+            redis.stop()
 
 
 def test_a_token_is_asked_for_and_no_secret_is_told() -> None:
@@ -227,7 +237,6 @@ def test_the_ten_endpoints_of_eidex(path: str, allow: str) -> None:
 
 def test_typesafe_sdk_lists_the_models() -> None:
     """Facts 7: one body serves OpenAI clients and `models.list()`, which wants another list beside it."""
-    typesafe = pytest.importorskip("typesafe_sdk")
     config = "models: [{id: dex, created: 1790921023}]\n" + EMPTY
 
     async def main() -> None:
@@ -235,7 +244,7 @@ def test_typesafe_sdk_lists_the_models() -> None:
             await register(edge, edge.one.url, model_id="m")
 
             def listed() -> list[str]:
-                with typesafe.TypeSafeClient(api_key="k", base_url=edge.url) as client:
+                with TypeSafeClient(api_key="k", base_url=edge.url) as client:
                     return [model.name for model in client.models.list().models]
 
             assert await asyncio.to_thread(listed) == ["dex", "m"]

@@ -65,6 +65,13 @@ def test_what_makes_no_sense_is_refused_with_its_line(text: str, said: str) -> N
     assert said in refused(text + "\n")
 
 
+def test_a_url_that_stands_twice_is_told_and_counts_once() -> None:
+    (told,) = load_text(
+        "workers:\n- {url: 'http://w'}\n- {url: 'http://W/', model_id: x}\n", "c.yaml", {}, str
+    ).warnings
+    assert told == "c.yaml:3: workers[1]: http://w stands here and at workers[0]; it counts once"
+
+
 def test_a_place_needs_its_scheme() -> None:
     with pytest.raises(ValueError, match="http://"):
         place_of("worker1:8000")
