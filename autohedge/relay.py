@@ -20,6 +20,7 @@ from autohedge.answering import answer_headers, nothing_worked, refusal_of, rena
 from autohedge.attempt import Opened
 from autohedge.call import Call, Out
 from autohedge.checking import Checked, Checker, route_of
+from autohedge.core.types import Candidate
 from autohedge.deciding import Deciders, new_name, no_decision, overridden
 from autohedge.memory.affinity import Ringed
 from autohedge.payloads.sse import ModelRewriter
@@ -59,7 +60,7 @@ class Relay:
             tried = await race(call, plan, tools.attempter, attempts, _always if decides else self._may_retry)  # race
             won = self._winner(call, tried)
             if isinstance(checked.order, Ringed):
-                self._count(call, checked.order)
+                self._count(call, won.attempt.candidate, checked.order)
             await self._commit(call, won, out)  # commit, stream
             call.poured = True
         finally:
@@ -78,9 +79,9 @@ class Relay:
         checked.own = settings.routing.retry + 1
         return checked.own + (settings.failover.attempts if checked.rungs else 0)
 
-    def _count(self, call: Call, order: Ringed) -> None:
-        replica = call.attempts[-1].candidate.replica
-        self.tools.meters.affinity(replica.backend, replica.id, order.told(call.attempts))
+    def _count(self, call: Call, answered: Candidate, order: Ringed) -> None:
+        replica = answered.replica
+        self.tools.meters.affinity(replica.backend, replica.id, order.told(answered, len(call.attempts)))
 
     def _winner(self, call: Call, tried: Sequence[Opened]) -> Opened:
         """The answer to commit: the winner, or the most telling failed answer of an engine; else raises the Problem."""

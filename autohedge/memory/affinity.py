@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autohedge.core.ask import Ask
-from autohedge.core.types import Attempt, Candidate, Door, Route
+from autohedge.core.types import Candidate, Door, Route
 from autohedge.rules.balance import Policy, least_outstanding, round_robin, state_hash
 from autohedge.rules.keys import key_of
 from autohedge.rules.ring import CALM, Ring
@@ -47,7 +47,7 @@ class Ringed:
         """The one that `__call__` would name first, where that is plain: home is there and has little to do."""
         pool = self._pool
         home = pool.own.get(self.home) if candidates is pool.candidates else None
-        if home is None or home.backend.priority > pool.priority:
+        if home is None:
             return None
         seat = home.replica.seat
         return home if seat.in_flight < CALM and seat.free else None
@@ -63,27 +63,26 @@ class Ringed:
             self._spilled = any(one.replica.id == self.home for one in candidates)
         return found
 
-    def told(self, attempts: Sequence[Attempt]) -> str:
-        """Where the last of the attempts went: none (no key), home, failover (another one failed first), spill (home was there and
-        had too much to do), or skip (home could not be asked).
+    def told(self, answered: Candidate, tries: int) -> str:
+        """Why this one answered: none (no key), home, failover (another one was tried first), spill (home was there and had too
+        much to do), or skip (home could not be asked).
         """
         if self._key is None:
             return "none"
-        if attempts[-1].candidate.replica.id == self.home:
+        if answered.replica.id == self.home:
             return "home"
-        if len(attempts) > 1:
+        if tries > 1:
             return "failover"
         return "spill" if self._spilled else "skip"
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidates of a route with their ring. `own` are those that a key may belong to, `priority` is the best of them."""
+    """The candidates of a route with their ring. `own` are those that a key may belong to: the candidates of the best priority."""
 
     candidates: Sequence[Candidate]
     spare: Sequence[Candidate]
     own: Mapping[str, Candidate]
-    priority: int
     ring: Ring
 
 
@@ -121,7 +120,7 @@ class Affinity:
             ring = self._rings[key] = Ring(named, nodes)
         if len(self._at_hand) >= KEPT:
             self._at_hand.clear()
-        own = {one.replica.id: one for one in reversed(candidates)}
         best = min(one.backend.priority for one in candidates)
-        pool = self._at_hand[id(candidates)] = Pool(candidates, route.spare, own, best, ring)
+        own = {one.replica.id: one for one in reversed(candidates) if one.backend.priority == best}
+        pool = self._at_hand[id(candidates)] = Pool(candidates, route.spare, own, ring)
         return pool

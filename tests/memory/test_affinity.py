@@ -11,7 +11,6 @@ from autohedge.core.ask import Ask
 from autohedge.core.types import (
     UNKNOWN_LIMITS,
     Address,
-    Attempt,
     BackendSpec,
     Candidate,
     Door,
@@ -27,12 +26,11 @@ from autohedge.settings.routing import Routing
 ROUTING = Routing()
 
 
-def candidate(name: str, busy: int = 0) -> Candidate:
+def candidate(name: str, busy: int = 0, priority: int = 50) -> Candidate:
     seat = Seat()
     seat.in_flight = busy
-    return Candidate(
-        Replica(f"{name}@h", name, Address(name, 8000), seat), BackendSpec(name), Kind.SGLANG, "dex", UNKNOWN_LIMITS
-    )
+    replica = Replica(f"{name}@h", name, Address(name, 8000), seat)
+    return Candidate(replica, BackendSpec(name, priority=priority), Kind.SGLANG, "dex", UNKNOWN_LIMITS)
 
 
 def route(*names: str, spare: tuple[Candidate, ...] = ()) -> Route:
@@ -51,10 +49,6 @@ def ringed(where: Route, state: Any = "a document", affinity: Affinity | None = 
 
 def names(order: Order, candidates: tuple[Candidate, ...]) -> str:
     return "".join(one.backend.name for one in order(candidates))
-
-
-def went(*candidates: Candidate) -> list[Attempt]:
-    return [Attempt(one, 0.0) for one in candidates]
 
 
 def test_who_has_an_order_of_its_own() -> None:
@@ -120,7 +114,7 @@ def test_no_document_goes_to_the_least_loaded() -> None:
     for state in (None, 5, True):
         order = ringed(where, state)
         assert names(order, where.candidates) == "ba"
-        assert order.told(went(where.candidates[0])) == "none"
+        assert order.told(where.candidates[0], 1) == "none"
 
 
 def test_why_a_request_went_where_it_went() -> None:
@@ -129,15 +123,28 @@ def test_why_a_request_went_where_it_went() -> None:
     order = ringed(where)
     home, second, third = order(where.candidates)
     assert order.home == home.replica.id
-    assert order.told(went(home)) == "home"
-    assert order.told(went(home, second)) == "failover"
+    assert order.told(home, 1) == "home"
+    assert order.told(second, 2) == "failover"
     away = ringed(where)
     list(away([second, third]))  # home could not be asked
-    assert away.told(went(second)) == "skip"
+    assert away.told(second, 1) == "skip"
     hot = ringed(where)
     home.replica.seat.in_flight = 40
     assert next(iter(hot(where.candidates))) is second
-    assert hot.told(went(second)) == "spill"
+    assert hot.told(second, 1) == "spill"
+
+
+def test_documents_belong_to_those_of_the_best_priority() -> None:
+    """A backend's own priority stands over the ring; the others get documents when none of the first can be asked."""
+    where = Route("dex", (candidate("a", priority=1), candidate("b", priority=1), candidate("z")), frozenset())
+    for n in range(50):
+        order = ringed(where, f"doc {n}")
+        assert order.home in {"a@h", "b@h"}
+        assert names(order, where.candidates)[0] == order.home[0]
+        at_home = order.at_home(where.candidates)
+        assert at_home is not None
+        assert at_home.replica.id == order.home
+    assert names(ringed(where), where.candidates[2:]) == "z"
 
 
 def test_spare_ones_stand_on_the_ring_and_own_no_document() -> None:
