@@ -18,6 +18,7 @@ from autohedge.call import Call
 from autohedge.core.ask import Ask
 from autohedge.core.problems import BadRequest, Detail, NotFound, Problem, Unavailable, gathered
 from autohedge.core.types import NOTHING, Candidate, Door, Route, Snapshot
+from autohedge.fallback import own_model_or_none, redirected
 from autohedge.memory.affinity import Order
 from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
@@ -28,7 +29,6 @@ from autohedge.settings.model import Settings
 from autohedge.tools import Tools
 
 UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
-NO_FALLBACK = b"x-autohedge-no-fallback"
 NO_STREAM = b"/v1/systemone never streams; stream is ignored"
 NOBODY = Fit((), ())
 COUNTABLE = (
@@ -72,7 +72,7 @@ def route_of(call: Call, ask: Ask, snapshot: Snapshot, tools: Tools) -> Route:
             raise BadRequest(message, param="model", details=[Detail("model", "invalid_value", message)])
         name = min(name for name, route in snapshot.routes.items() if route.candidates)
     call.asked = name
-    route = snapshot.routes.get(tools.retirements.redirect_of(name))
+    route = snapshot.routes.get(redirected(name, tools, snapshot.routes, call.headers))
     if route is None:
         alias = tools.chains.aliases.get(name)
         route = snapshot.routes.get(alias) if alias is not None else None
@@ -216,7 +216,7 @@ def over_all_limits(ask: Ask, settings: Settings, now: float) -> Problem | None:
 
 def no_fallback(call: Call) -> bool:
     """Whether the caller wants its own model or nothing."""
-    return any(name == NO_FALLBACK and value != b"0" for name, value in call.headers)
+    return own_model_or_none(call.headers)
 
 
 def _nothing(_candidate: Candidate) -> str:

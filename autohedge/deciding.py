@@ -27,6 +27,7 @@ from autohedge.call import Call
 from autohedge.core.ask import Ask
 from autohedge.core.problems import Problem, Unavailable, UpstreamFailed
 from autohedge.core.types import Candidate, Door, Kind, Route, Snapshot
+from autohedge.fallback import redirected
 from autohedge.payloads.span import model_span
 from autohedge.providers import DIALECTS
 from autohedge.rules.limits import lacking, room
@@ -68,7 +69,7 @@ class Deciders:
         call.named = ask.model
         call.asked = name = call.model or ask.model or ""
         tools = self._tools
-        known = tools.retirements.redirect_of(name) if name else ""
+        known = redirected(name, tools, snapshot.routes, call.headers) if name else ""
         if name and known not in snapshot.routes:
             known = tools.chains.aliases.get(name, name)
         kept = known if known in snapshot.routes or not name else "\0"  # one for all names that nobody serves

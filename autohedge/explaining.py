@@ -24,6 +24,7 @@ from autohedge.checking import counts, no_fallback, offered, over_all_limits, ro
 from autohedge.core.problems import Problem
 from autohedge.core.types import NOTHING, Candidate, Route
 from autohedge.deciding import Deciders, no_decision
+from autohedge.fallback import redirected
 from autohedge.memory.affinity import Order, Ringed
 from autohedge.payloads.reading import Examined, Reading
 from autohedge.planning import gone, look, look_for_decision
@@ -93,7 +94,11 @@ class Explainer:
     def _head(self, call: Call) -> Shown:
         """What was asked for, and where its model was redirected to when its provider retired it."""
         shown: Shown = {"door": call.door.value, "model": call.asked or call.model or call.named}
-        target = self._tools.retirements.redirect_of(call.asked) if call.asked else ""
+        target = (
+            redirected(call.asked, self._tools, self._tools.registry.snapshot.routes, call.headers)
+            if call.asked
+            else ""
+        )
         return shown | ({"redirected_to": target} if target != call.asked else {})
 
     def _fit(self, reading: Reading | Examined, candidates: Sequence[Candidate], tokens: Mapping[str, int]) -> Fit:

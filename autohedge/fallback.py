@@ -5,6 +5,8 @@ Rules
 - `ollama` without an endpoint means the Ollama backends that are known here.
 - A rung with an endpoint is a backend of its own: named by the rung, spoken to with the rung's key only, in no public list of
   models. An endpoint may be a full URL of one API, as the article writes Azure's: what belongs to the API is cut off.
+- A redirect of a retired model is a fallback as well: where the caller (`X-AutoHedge-No-Fallback`) or the operator wants this
+  model or none, or nobody serves the other one, there is no redirect.
 - `models.<name>.fallback` replaces the common chain for one model; `off` is an empty one.
 
 It must not know: health, snapshots, requests.
@@ -12,8 +14,9 @@ It must not know: health, snapshots, requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from autohedge.core.types import NOTHING, BackendSpec, Kind
@@ -23,6 +26,7 @@ from autohedge.settings.model import Settings
 from autohedge.settings.upstream import PEERS
 from autohedge.settings.upstream import Rung as Written
 
+NO_FALLBACK = b"x-autohedge-no-fallback"
 DEPLOYMENTS = "/openai/deployments/"
 APIS = ("/v1/", "/openai/", "/chat/", "/completions", "/embeddings")  # where the path of an API begins
 SOURCE = "fallback_chain"
@@ -41,6 +45,33 @@ class Chains:
 
     def of(self, model: str) -> tuple[Rung, ...]:
         return self.own.get(model, self.common)
+
+
+class Redirects(Protocol):
+    def redirect_of(self, model: str) -> str: ...
+
+
+class Known(Protocol):
+    """What is known of redirects and chains."""
+
+    @property
+    def retirements(self) -> Redirects: ...
+
+    @property
+    def chains(self) -> Chains: ...
+
+
+def redirected(name: str, known: Known, served: Container[str], headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The model that a request for `name` with these headers goes to; `served` are the models that somebody serves."""
+    target = known.retirements.redirect_of(name)
+    if target == name or target not in served or not known.chains.of(name) or own_model_or_none(headers):
+        return name
+    return target
+
+
+def own_model_or_none(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the caller wants its own model or nothing."""
+    return any(name == NO_FALLBACK and value != b"0" for name, value in headers)
 
 
 def chains(settings: Settings) -> Chains:

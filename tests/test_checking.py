@@ -9,6 +9,7 @@ import pytest
 
 from autohedge.checking import Checked, Checker, route_of
 from autohedge.core.problems import BadRequest, NotFound, Unavailable
+from autohedge.rules.retirement import Redirect
 from tests.support.desk import Desk, call, reading, run
 from tests.support.world import backend, lesson, model
 
@@ -140,6 +141,34 @@ def test_no_model_named_is_the_only_one_or_a_400() -> None:
     desk.add("b", backend("more", "o:2"), lesson(model("n")))
     with pytest.raises(BadRequest, match="model: required"):
         checked(desk, raw)
+
+
+@pytest.mark.parametrize(
+    ("config", "headers", "target", "goes"),
+    [
+        ("fallback_chain: [{provider: swarm, model: n}]", [], "n", "n"),
+        ("fallback_chain: [{provider: swarm, model: n}]", [(b"x-autohedge-no-fallback", b"1")], "n", "m"),
+        ("fallback_chain: [{provider: swarm, model: n}]\nmodels: {m: {fallback: off}}", [], "n", "m"),
+        ("", [], "n", "m"),
+        ("fallback_chain: [{provider: swarm, model: n}]", [], "left", "m"),
+    ],
+    ids=[
+        "redirected",
+        "the caller wants no other",
+        "the operator wants no other",
+        "the chain is gone",
+        "so is the target",
+    ],
+)
+def test_where_a_redirected_model_goes(config: str, headers: list[Any], target: str, goes: str) -> None:
+    """Article 3.4; a redirect is a fallback, so what switches that off switches it off as well."""
+    desk = Desk(config)
+    desk.add("a", backend("own", "o:1"), lesson(model("m", context=32768)))
+    desk.add("b", backend("more", "o:2"), lesson(model("n", context=32768)))
+    desk.tools.retirements.retire("own", "m", "operator", desk.now)
+    desk.tools.retirements._redirects["m"] = (Redirect("m", target, "own", 3), "m")
+    desk.tools.retirements._refresh()
+    assert checked(desk, body(), headers=headers).route.model == goes
 
 
 def test_a_model_s_other_names_lead_to_it() -> None:

@@ -194,7 +194,7 @@ def test_no_fallback_is_respected_and_told() -> None:
 
 
 def test_a_retired_model_shows_its_evidence_and_its_redirect() -> None:
-    desk = world("")
+    desk = world("fallback_chain: [{provider: swarm, model: absent}]")
     gone(desk)
     shown = explained(desk, body())
     assert (shown["outcome"]["status"], shown["outcome"]["code"]) == (410, "model_retired")
