@@ -68,9 +68,9 @@ class Discovery:
         swarm = settings.sources.swarm
         if swarm.enabled:
             # Docker's SDK takes 100 ms and 6 MB: only those who use it pay for it.
-            from autohedge.sources.swarm import SwarmSource  # noqa: PLC0415
+            from autohedge.sources.swarm import swarm_source  # noqa: PLC0415
 
-            source = SwarmSource(swarm, SWARM)
+            source = swarm_source(swarm, SWARM)
             self._closing.append(source.close)
             self._watched.append((source, swarm.interval))
 

@@ -97,9 +97,16 @@ class Reader:
         notes: list[str] = []
         listed = self._services(services, network, notes)
         theirs = self._tasks(tasks, network, nodes_down(nodes), notes)
+        return self.read(listed, theirs, notes)
+
+    def read(self, services: Iterable[Service], tasks: Mapping[str, Sequence[Task]], notes: Iterable[str] = ()) -> Seen:
+        """The same for what was cut down already: services, the oldest first, and the tasks of each by its Id. `notes` come
+        before those that are made here.
+        """
+        told = list(notes)
         known = {}
-        for service in listed:
-            mine = tuple(sorted(theirs.get(service.id, ()), key=lambda task: task.id))
+        for service in services:
+            mine = tuple(sorted(tasks.get(service.id, ()), key=lambda task: task.id))
             before = self._known.get(service.id)
             if before is not None and before[0] == service and before[1] == mine:
                 known[service.id] = before
@@ -109,15 +116,15 @@ class Reader:
         backends = []
         owners: dict[str, str] = {}
         for service, _, one in known.values():
-            notes += one.notes
+            told += one.notes
             against = _claimed(service, one.spec, owners, self._wanted.shared) if one.spec is not None else ""
             if against:
-                notes.append(f"service {service.name} is left out: {against}")
+                told.append(f"service {service.name} is left out: {against}")
             elif one.spec is not None:
                 backends.append(one.spec)
-        if len(notes) > MOST_NOTES:
-            notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} more"]
-        return Seen(tuple(backends), tuple(notes))
+        if len(told) > MOST_NOTES:
+            told = [*told[:MOST_NOTES], f"and {len(told) - MOST_NOTES} more"]
+        return Seen(tuple(backends), tuple(told))
 
     def _services(self, raw: Iterable[Any], network: str, notes: list[str]) -> list[Service]:
         """All services, the oldest first."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from autohedge.settings.durations import Duration
 from autohedge.settings.scalars import AtLeastOne, PositiveDuration, one_of
 from autohedge.settings.section import Section
-from autohedge.settings.swarm import Swarm
+from autohedge.settings.swarm import Docker, Swarm
 
 FamilyName = Annotated[str, one_of("auto", "ipv4", "ipv6", "both")]
 
@@ -37,3 +37,4 @@ class Sources(Section):
     file: FileSource = Field(default=FileSource(), description="Backends from an endpoints file.")
     dns: DnsSource = Field(default=DnsSource(), description="Backends behind names.")
     swarm: Swarm = Field(default=Swarm(), description="Backends from the services of a Docker Swarm.")
+    docker: Docker = Field(default=Docker(), description="Backends from the containers of one Docker engine.")

@@ -8,6 +8,7 @@ It must not know: the Docker SDK, or what becomes of a service.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -47,7 +48,7 @@ def _variable(text: str) -> str:
 Variables = Many[Annotated[str, AfterValidator(_variable)]]
 
 
-class SwarmEnv(Section):
+class EngineEnv(Section):
     """The only environment variables of a service that are read; no value of any is ever logged."""
 
     model: Variables = Field(default=("MODEL",), description="Variables that name the model.")
@@ -62,7 +63,7 @@ class SwarmEnv(Section):
         return frozenset((*self.model, *self.max_model_len, *self.port))
 
 
-class SwarmTls(Section):
+class EngineTls(Section):
     """Files for a Docker API behind TLS; a client certificate is as good as root on that engine."""
 
     ca: str = Field(
@@ -79,24 +80,40 @@ class SwarmTls(Section):
         return key
 
 
-class Swarm(Section):
-    """Backends from the services of a Docker Swarm."""
+class Engine(Section):
+    """A Docker API, and which of what it lists counts."""
 
-    enabled: Flag = Field(default=False, description="Whether Swarm services are looked for.")
+    enabled: Flag = Field(default=False, description="Whether backends are looked for there.")
     host: Annotated[str, AfterValidator(_engine)] = Field(
         default=SOCKET,
-        description="Docker API of a manager: unix:///path, or tcp://host:port of docker-guard or a socket proxy.",
+        description="Docker API: unix:///path, or tcp://host:port of docker-guard or a socket proxy.",
     )
     network: Name = Field(
-        default=NETWORK, description="Exact name of the overlay network on which services are found and reached."
+        default=NETWORK, description="Exact name of the network on which engines are found and reached."
     )
-    interval: PositiveDuration = Field(default=Duration.of("1s"), description="How often the services are looked at.")
+    interval: PositiveDuration = Field(default=Duration.of("1s"), description="How often it is looked.")
     timeout: PositiveDuration = Field(default=Duration.of("4s"), description="For one answer of the Docker API.")
     labelled_only: Flag = Field(
-        default=False, description="Take only services with the label autohedge.enable=true, whatever their names."
+        default=False, description="Take only what has the label autohedge.enable=true, whatever its name."
     )
     shared_models: Many[Name] = Field(
-        default=(), description='Models that more than one stack may claim; "*" is all of them.'
+        default=(), description='Models that more than one stack or project may claim; "*" is all of them.'
     )
-    env: SwarmEnv = Field(default=SwarmEnv(), description="Which environment variables of a service are read.")
-    tls: SwarmTls = Field(default=SwarmTls(), description="Client certificate for a Docker API behind TLS.")
+    env: EngineEnv = Field(default=EngineEnv(), description="Which environment variables are read.")
+    tls: EngineTls = Field(default=EngineTls(), description="Client certificate for a Docker API behind TLS.")
+
+
+class Swarm(Engine):
+    """Backends from the services of a Docker Swarm; `host` is the API of a manager."""
+
+    member: Flag = Field(
+        default=False,
+        description="Look at the network as any node sees it, for where no manager can be asked: names and addresses only.",
+    )
+    labels: Mapping[Name, Mapping[Name, str]] = Field(
+        default={}, description="With member: labels by full service name, for those that cannot be read."
+    )
+
+
+class Docker(Engine):
+    """Backends from the containers of one Docker engine, Compose's among them."""

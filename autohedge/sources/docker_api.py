@@ -69,6 +69,17 @@ class DockerApi:
         params = {"filters": json.dumps(filters)} if filters else None
         return elements(self._read(path, params), f"the Docker API at {self._place.host} answered GET {path}")
 
+    def one(self, path: str, params: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+        """The object that a path shows."""
+        who = f"the Docker API at {self._place.host} answered GET {path}"
+        try:
+            found = json.loads(self._read(path, params))
+        except ValueError:
+            raise ApiError(f"{who} with something that is no JSON") from None
+        if not isinstance(found, dict):
+            raise ApiError(f"{who} with something that is no object")
+        return found
+
     def events(self, filters: Mapping[str, Sequence[str]]) -> Iterator[None]:
         """One turn when the stream stands, and one for every piece of it. Ends when the stream ends or is closed."""
         path = "/events"
@@ -110,7 +121,7 @@ class DockerApi:
         except _FAILURES as error:
             raise self._failed(error, path) from None
         if response.status_code != 200:
-            raise ApiError(refused(response.status_code, bytes(body), self._place.host, path))
+            raise ApiError(refused(response.status_code, bytes(body), self._place.host, path), response.status_code)
         return body.decode("utf-8", "replace")
 
     def _get(self, path: str, params: Mapping[str, str] | None, patience: float) -> requests.Response:

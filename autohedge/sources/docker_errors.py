@@ -23,11 +23,16 @@ PERMISSIONS = {
     "/nodes": "NODES",
     "/networks": "NETWORKS",
     "/events": "EVENTS",
+    "/containers": "CONTAINERS",
 }
 
 
 class ApiError(Exception):
-    """The API could not be read; the text is the whole story."""
+    """The API could not be read; the text is the whole story. `status` is that of the answer, 0 when there was none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 # What Docker says when it cannot list a Swarm, and what that means.
@@ -96,7 +101,7 @@ def refused(status: int, body: bytes, host: str, path: str) -> str:
         if any(word in low for word in words):
             return told.format(host=host)
     if status in {401, 403}:
-        name = PERMISSIONS.get(path, path)
+        name = PERMISSIONS.get(f"/{path.split('/')[1]}", path)
         return f"the guard or socket proxy at {host} refuses GET {path} ({status}); let it pass ({name}=1 in a socket proxy)"
     if "client version" in low:
         return f"the Docker engine at {host} does not speak our version of its API: {_short(message)}"

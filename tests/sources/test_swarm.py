@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,13 +14,12 @@ import pytest
 from autohedge.core.types import Blind, Seen, Sweep
 from autohedge.settings.load import load_text
 from autohedge.settings.swarm import Swarm
-from autohedge.sources import swarm as module
 from autohedge.sources.contract import Source
-from autohedge.sources.swarm import SwarmSource, wanted_of
-from autohedge.sources.watch import watch
+from autohedge.sources.following import EngineSource
+from autohedge.sources.swarm import swarm_source, wanted_of
 from tests.sources.test_docker_errors import OUTSIDE, WORKER
 from tests.support.docker_stub import DockerStub
-from tests.support.swarm import network, service, task
+from tests.support.swarm import NETWORK, network, service, task
 
 
 def settings(engine: DockerStub, more: str = "") -> Swarm:
@@ -33,8 +32,8 @@ def settings(engine: DockerStub, more: str = "") -> Swarm:
 
 
 @asynccontextmanager
-async def looking(engine: DockerStub, more: str = "timeout: 300ms") -> AsyncIterator[SwarmSource]:
-    source = SwarmSource(settings(engine, more))
+async def looking(engine: DockerStub, more: str = "timeout: 300ms") -> AsyncIterator[EngineSource]:
+    source = swarm_source(settings(engine, more))
     try:
         yield source
     finally:
@@ -52,6 +51,15 @@ def played(tmp_path: Path, main: Callable[[DockerStub], Coroutine[Any, Any, None
 def hosts(sweep: Sweep) -> list[str]:
     assert isinstance(sweep, Seen), sweep
     return [address.host for backend in sweep.backends for address in backend.addresses]
+
+
+async def waits(source: EngineSource, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await source.hint()
+    except TimeoutError:
+        return False
+    return True
 
 
 def test_a_look_sees_the_services(tmp_path: Path) -> None:
@@ -120,85 +128,11 @@ def test_an_answer_that_is_no_list_is_blind(path: str, body: bytes, tmp_path: Pa
     played(tmp_path, main)
 
 
-def test_an_engine_that_hangs_or_is_gone_is_blind(tmp_path: Path) -> None:
-    """Quorum lost: every answer takes its whole time. Then the engine goes, and comes back."""
-
-    async def main(engine: DockerStub) -> None:
-        async with looking(engine) as source:
-            engine.hangs.add("/tasks")
-            began = time.monotonic()
-            assert "no answer to GET /tasks within 0.3 s" in str(await source.look())
-            assert time.monotonic() - began < 2
-            engine.hangs.clear()
-            engine.stop()
-            assert "does not exist here" in str(await source.look())
-            engine.start()
-            assert len(hosts(await source.look())) == 2
-
-    played(tmp_path, main)
-
-
-def test_the_loop_goes_on_while_the_engine_hangs(tmp_path: Path) -> None:
-    """A hung engine is the real danger of a blocking client."""
-
-    async def main(engine: DockerStub) -> None:
-        engine.hangs.add("/services")
-        async with looking(engine) as source:
-            looks = asyncio.create_task(source.look())
-            worst = 0.0
-            while not looks.done():
-                began = time.monotonic()
-                await asyncio.sleep(0.001)
-                worst = max(worst, time.monotonic() - began)
-            assert worst < 0.1
-            assert isinstance(await looks, Blind)
-
-    played(tmp_path, main)
-
-
-async def _waits(source: SwarmSource, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await source.hint()
-    except TimeoutError:
-        return False
-    return True
-
-
-def test_an_event_is_a_hint(tmp_path: Path) -> None:
-    """X21: the stream that stands hints once, then every event, also one that comes while nobody waits."""
-
-    async def main(engine: DockerStub) -> None:
-        async with looking(engine) as source:
-            await source.look()
-            assert await _waits(source, 3)  # the stream stands
-            await source.look()
-            assert not await _waits(source, 0.3)
-            engine.tell()
-            began = time.monotonic()
-            assert await _waits(source, 3)
-            assert time.monotonic() - began < 1
-            await source.look()
-            engine.tell()
-            await asyncio.sleep(0.1)
-            assert await _waits(source, 0.3)
-
-    played(tmp_path, main)
-
-
-def test_a_stream_that_comes_back_is_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was missed meanwhile is not in the stream: look again."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
-
-    async def main(engine: DockerStub) -> None:
-        async with looking(engine) as source:
-            await source.look()
-            assert await _waits(source, 3)
-            await source.look()
-            engine.hang_up()
-            assert await _waits(source, 3)
-
-    played(tmp_path, main)
+def test_the_settings_become_the_rules(tmp_path: Path) -> None:
+    more = "network: n, labelled_only: true, shared_models: [m], env: {model: [A], max_model_len: [B], port: [C]}"
+    wanted = wanted_of(settings(DockerStub(tmp_path / "s"), more))
+    assert (wanted.network, wanted.labelled_only, wanted.shared) == ("n", True, frozenset({"m"}))
+    assert wanted.env == {"A", "B", "C"}
 
 
 def test_while_a_task_begins_the_next_look_comes_soon(tmp_path: Path) -> None:
@@ -207,87 +141,68 @@ def test_while_a_task_begins_the_next_look_comes_soon(tmp_path: Path) -> None:
     async def main(engine: DockerStub) -> None:
         async with looking(engine) as source:
             await source.look()
-            assert await _waits(source, 3)  # the stream stands
+            assert await waits(source, 3)  # the stream stands
             engine.tasks.append(task("vllm-a", "10.0.1.5", state="starting"))
             assert len(hosts(await source.look())) == 2
-            assert await _waits(source, 1)
+            assert await waits(source, 1)
             engine.tasks[-1] = task("vllm-a", "10.0.1.5")
             assert len(hosts(await source.look())) == 3
-            assert not await _waits(source, 0.6)
+            assert not await waits(source, 0.6)
 
     played(tmp_path, main)
 
 
 def test_many_tasks_are_not_listed_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FEW", 2)
+    monkeypatch.setattr("autohedge.sources.swarm.FEW", 2)
 
     async def main(engine: DockerStub) -> None:
         async with looking(engine) as source:
             await source.look()
-            assert await _waits(source, 3)
+            assert await waits(source, 3)
             engine.tasks.append(task("vllm-a", "10.0.1.5", state="starting"))
             await source.look()
-            assert not await _waits(source, 0.6)
+            assert not await waits(source, 0.6)
 
     played(tmp_path, main)
 
 
-def test_while_blind_a_look_is_worth_while_every_few_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY", 0.1)
+GOSSIP = {
+    "Name": "autohedge-net",
+    "Services": {
+        "": {"VIP": "<nil>", "Tasks": [{"Name": "by-hand", "EndpointID": "e", "EndpointIP": "10.0.1.9", "Info": {}}]},
+        "vllm-a": {
+            "VIP": "10.0.1.2",
+            "Tasks": [
+                {"Name": "vllm-a.1.abc", "EndpointID": "f", "EndpointIP": "10.0.1.5", "Info": {"Host IP": "1.2.3.4"}}
+            ],
+        },
+    },
+}
+
+
+def test_a_member_of_the_network_sees_names_and_addresses(tmp_path: Path) -> None:
+    """Facts, swarm 1: without a manager the network itself tells, on any node; no list of a manager is asked for."""
 
     async def main(engine: DockerStub) -> None:
-        engine.refusals = {"/events": (403, ""), "/tasks": (403, "")}
-        async with looking(engine) as source:
-            await source.look()
-            assert await _waits(source, 2)
-            engine.refusals.pop("/tasks")
-            await source.look()
-            assert not await _waits(source, 0.3)
+        engine.raw[f"/networks/{NETWORK}"] = json.dumps(GOSSIP).encode()
+        engine.refusals = dict.fromkeys(("/services", "/tasks", "/nodes"), (503, WORKER))
+        async with looking(engine, "member: true") as source:
+            sweep = await source.look()
+            assert hosts(sweep) == ["10.0.1.5"]
+            assert isinstance(sweep, Seen)
+            assert [backend.name for backend in sweep.backends] == ["vllm-a"]
 
     played(tmp_path, main)
 
 
-def test_the_watch_sees_a_change_at_once_and_an_engine_that_is_back_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Within 1.5 s of a change (here by the event alone: the poll is too slow), and after an outage without its whole back-off."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
+def test_a_member_that_is_not_on_the_network_says_what_that_takes(tmp_path: Path) -> None:
+    """A worker's engine lists an overlay only while a container of its own is on it."""
 
     async def main(engine: DockerStub) -> None:
-        sweeps: list[Sweep] = []
-        more = asyncio.Event()
-
-        def take(_name: str, sweep: Sweep) -> None:
-            sweeps.append(sweep)
-            more.set()
-
-        async def until(true: Callable[[], bool]) -> float:
-            began = time.monotonic()
-            async with asyncio.timeout(10):
-                while not true():
-                    more.clear()
-                    await more.wait()
-            return time.monotonic() - began
-
-        async with looking(engine) as source:
-            watching = asyncio.create_task(watch(source, 60, take))
-            await until(lambda: len(sweeps) >= 2)  # the first, and the one after the stream stood
-            engine.tasks[0]["DesiredState"] = "shutdown"
-            engine.tell()
-            assert await until(lambda: hosts(sweeps[-1]) == ["10.0.1.4"]) < 1.5
-            engine.refusals["/services"] = (500, "The swarm does not have a leader.")
-            engine.tell()
-            await until(lambda: isinstance(sweeps[-1], Blind))
-            engine.refusals.clear()
-            engine.hang_up()
-            assert await until(lambda: isinstance(sweeps[-1], Seen)) < 4
-            watching.cancel()
+        engine.networks = []
+        async with looking(engine, "member: true") as source:
+            sweep = await source.look()
+            assert isinstance(sweep, Blind)
+            assert "only while a container of its own is on it" in sweep.reason
 
     played(tmp_path, main)
-
-
-def test_the_settings_become_the_rules(tmp_path: Path) -> None:
-    more = "network: n, labelled_only: true, shared_models: [m], env: {model: [A], max_model_len: [B], port: [C]}"
-    wanted = wanted_of(settings(DockerStub(tmp_path / "s"), more))
-    assert (wanted.network, wanted.labelled_only, wanted.shared) == ("n", True, frozenset({"m"}))
-    assert wanted.env == {"A", "B", "C"}
