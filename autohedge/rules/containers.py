@@ -2,7 +2,7 @@
 
 Rules
 - Compose's labels say which containers belong together; the backend is then called project_service, as a stack's service is.
-  A container without them is a service of its own, under its name.
+  Tasks of a Swarm that run on this engine belong to their service. A container without them is a service of its own, under its name.
 - A container gets requests when it runs, has an address on our network, and its health check, if it has one, is not in its first
   round. An unhealthy one stays: our own probes know better.
 - All labels of a container count as those of its service: here there is no other place for them.
@@ -21,6 +21,7 @@ from autohedge.rules.arguments import env_of
 from autohedge.rules.tasks import RUNNING, Container, Service, Task, UnreadableError
 
 PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
+SWARM_SERVICE = "com.docker.swarm.service.name"
 ONE_OFF = "com.docker.compose.oneoff"
 STARTING = "starting"
 _FIRST_ROUND = re.compile(r"\(health: starting\)")
@@ -49,7 +50,8 @@ def row_of(raw: Any, network: str) -> Row | None:
     if not isinstance(place, Mapping) or labels.get(ONE_OFF) == "True":
         return None
     project, service = str(labels.get(PROJECT, "")), str(labels.get(SERVICE, ""))
-    name = f"{project}_{service}" if project and service else str(names[0]).removeprefix("/")
+    composed = f"{project}_{service}" if project and service else ""
+    name = composed or str(labels.get(SWARM_SERVICE, "")) or str(names[0]).removeprefix("/")
     host = str(place.get("IPAddress") or place.get("GlobalIPv6Address") or "")
     state = str(raw.get("State", ""))
     if state == RUNNING:

@@ -60,6 +60,12 @@ def test_containers_of_a_compose_service_are_replicas_of_one_backend() -> None:
     assert backends["app_vllm-a"].labels == {"stack": "app"}
 
 
+def test_tasks_of_a_swarm_on_this_engine_are_replicas_of_their_service() -> None:
+    labels = {"com.docker.swarm.service.name": "llm_ollama-a"}
+    rows = [listed(f"llm_ollama-a.{number}.x", f"172.18.0.{number}", Labels=labels) for number in (2, 3)]
+    assert places(found(*rows)["llm_ollama-a"]) == ["172.18.0.2", "172.18.0.3"]
+
+
 def test_a_container_by_itself_is_a_backend_under_its_name() -> None:
     assert places(found(listed("ollama-x"))["ollama-x"]) == ["172.18.0.2"]
 
