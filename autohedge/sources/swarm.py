@@ -11,6 +11,9 @@ It must not know: what makes a service a backend (rules/swarm.py), how often it 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from autohedge.core.types import Blind
 from autohedge.rules.gossip import members
 from autohedge.rules.swarm import Reader, Wanted
@@ -52,9 +55,9 @@ def _by_lists(settings: Swarm) -> Survey:
         if network is None:
             return View(Blind(f"the swarm has no overlay network called {settings.network} (sources.swarm.network)"))
         services = api.list("/services")
-        tasks = list(api.list("/tasks", {"desired-state": ["running"]}))
+        tasks = Passing(api.list("/tasks", {"desired-state": ["running"]}))
         seen = reader.look(network, services, tasks, api.list("/nodes"))
-        return View(seen, len(tasks) <= FEW and any(map(begins, tasks)))
+        return View(seen, tasks.beginning and tasks.number <= FEW)
 
     return survey
 
@@ -79,3 +82,18 @@ def _by_gossip(settings: Swarm) -> Survey:
 
 def _network(api: DockerApi, settings: Swarm) -> str | None:
     return network_id(api.list("/networks", {"name": [settings.network], **OVERLAYS}), settings.network)
+
+
+class Passing:
+    """Tasks that are read one by one, with rests (docker_api.py). When they are through, it is known whether one of them begins."""
+
+    def __init__(self, tasks: Iterable[Any]) -> None:
+        self._tasks = tasks
+        self.number = 0
+        self.beginning = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for task in self._tasks:
+            self.number += 1
+            self.beginning = self.beginning or begins(task)
+            yield task
