@@ -1,12 +1,13 @@
 """The command line: `autohedge serve | check | engine | quickstart | version`, and the light ones of `light.py`.
 
-It reads the environment once and hands it on. Exit codes: 0 done, 1 the configuration is wrong or the port is taken, 2 the
+It reads the environment once and hands it on. Exit codes: 0 done, 1 the configuration is wrong, the port is taken or a source of `check --discover` is blind, 2 the
 command line is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from autohedge import __version__
 from autohedge.app import serve
+from autohedge.core.types import Blind
 from autohedge.demo import quickstart
 from autohedge.engine.main import run as run_engine
 from autohedge.light import LIGHT, light
@@ -21,6 +23,7 @@ from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
 from autohedge.settings.eidex import Start, started
 from autohedge.settings.load import ConfigErrors, load
+from autohedge.surveying import survey, told
 
 WITH_PARENT = "--with-parent"
 QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
@@ -47,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("--config", help="YAML file (or AUTOHEDGE_CONFIG)")
+        if name == "check":
+            command.add_argument(
+                "--discover",
+                action="store_true",
+                help="look once at every source; tell what it finds and what it ignores",
+            )
         command.add_argument("-config", dest="eidex", metavar="FILE", help="the same, started as eidex (eidex's mode)")
     commands.add_parser("quickstart", help="run the proxy with two engines of its own on this machine")
     commands.add_parser("engine", help="run the sample engine (autohedge engine --help)")
@@ -60,11 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.command == "quickstart":
         return run_quickstart()
     start = started(asked.eidex, asked.config, os.environ, lambda path: Path(path).exists())
-    return check(start) if asked.command == "check" else serve(*start)
+    return check(start, discover=asked.discover) if asked.command == "check" else serve(*start)
 
 
-def check(start: Start) -> int:
-    """Print the effective configuration with the origin of every value; 1 when there is a fault in it."""
+def check(start: Start, *, discover: bool = False) -> int:
+    """Print the effective configuration with the origin of every value, and with `discover` what the sources see; 1 when there
+    is a fault in it or a source is blind.
+    """
     try:
         loaded = load(*start, read_file)
     except ConfigErrors as errors:
@@ -73,7 +84,12 @@ def check(start: Start) -> int:
     print(render(loaded))
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    return 0
+    if not discover:
+        return 0
+    sweeps = asyncio.run(survey(loaded.settings, os.environ, read_file))
+    for name, sweep in sweeps.items():
+        print("\n".join(told(name, sweep)))
+    return 1 if any(isinstance(sweep, Blind) for sweep in sweeps.values()) else 0
 
 
 def read_file(path: str) -> str:

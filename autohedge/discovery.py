@@ -24,8 +24,8 @@ from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
 from autohedge.sources.workers import WorkersSource
 
-STATIC, FILE, WORKERS, SWARM = "static", "file", "workers", "swarm"
-ORDER = (STATIC, FILE, WORKERS, SWARM)  # the first that reports an endpoint has the first word about it
+STATIC, FILE, WORKERS, SWARM, DOCKER = "static", "file", "workers", "swarm", "docker"
+ORDER = (STATIC, FILE, WORKERS, SWARM, DOCKER)  # the first that reports an endpoint has the first word about it
 STEADY = 60.0  # seconds between looks at what tells its changes by itself
 
 ReadFile = Callable[[str], str]
@@ -36,6 +36,41 @@ class Told(NamedTuple):
 
     swept: Callable[[str, Sweep], object]
     gone: Callable[[str], object]
+
+
+class Watched(NamedTuple):
+    """A source, the seconds between its looks, and what ends that which it has running beside the loop."""
+
+    source: Source
+    interval: float
+    close: Callable[[], None] = lambda: None
+
+
+def elsewhere(settings: Settings, env: Mapping[str, str], read_file: ReadFile) -> list[Watched]:
+    """The sources that look outside of the configuration and of this process."""
+    found: list[Watched] = []
+    file, swarm, docker = settings.sources.file, settings.sources.swarm, settings.sources.docker
+    if file.path:
+        parse = partial(parse_endpoints, file=file.path, env=env, read_file=read_file)
+        found.append(Watched(FileSource(file.path, parse, file.interval, FILE), file.interval))
+    # Docker's SDK takes 100 ms and 6 MB: only those who use it pay for it.
+    if swarm.enabled:
+        from autohedge.sources.swarm import swarm_source  # noqa: PLC0415
+
+        source = swarm_source(swarm, SWARM)
+        found.append(Watched(source, swarm.interval, source.close))
+    if docker.enabled:
+        from autohedge.sources.docker import docker_source  # noqa: PLC0415
+
+        source = docker_source(docker, DOCKER)
+        found.append(Watched(source, docker.interval, source.close))
+    return found
+
+
+def asking_of(settings: Settings) -> Asking:
+    """How names are asked."""
+    dns = settings.sources.dns
+    return Asking(Family(dns.family), dns.confirm, dns.timeout)
 
 
 class Discovery:
@@ -51,43 +86,26 @@ class Discovery:
         self._workers = workers
         workers.swept = told.swept
         workers.reload(settings.workers.static, persist=settings.workers.persist)
-        self._closing: list[Callable[[], None]] = []
-        self._watched: list[tuple[Source, float]] = [(self._static, STEADY), (workers, STEADY)]
-        file = settings.sources.file
-        if file.path:
-            parse = partial(parse_endpoints, file=file.path, env=env, read_file=read_file)
-            self._watched.append((FileSource(file.path, parse, file.interval, FILE), file.interval))
-        self._add_swarm(settings)
-        dns = settings.sources.dns
-        self._asking = Asking(Family(dns.family), dns.confirm, dns.timeout)
-        self._every = dns.interval
+        self._watched = [Watched(self._static, STEADY), Watched(workers, STEADY), *elsewhere(settings, env, read_file)]
+        self._asking = asking_of(settings)
+        self._every = settings.sources.dns.interval
         self._behind_names = settings.backends(resolve=True)
         self._reloaded = asyncio.Event()
-
-    def _add_swarm(self, settings: Settings) -> None:
-        swarm = settings.sources.swarm
-        if swarm.enabled:
-            # Docker's SDK takes 100 ms and 6 MB: only those who use it pay for it.
-            from autohedge.sources.swarm import swarm_source  # noqa: PLC0415
-
-            source = swarm_source(swarm, SWARM)
-            self._closing.append(source.close)
-            self._watched.append((source, swarm.interval))
 
     @property
     def names(self) -> set[str]:
         """Every source that will tell something."""
-        return {source.name for source, _ in self._watched} | {f"dns:{spec.name}" for spec in self._behind_names}
+        return {watched.source.name for watched in self._watched} | {f"dns:{spec.name}" for spec in self._behind_names}
 
     async def run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for source, interval in self._watched:
-                    group.create_task(watch(source, interval, self._told.swept))
+                for watched in self._watched:
+                    group.create_task(watch(watched.source, watched.interval, self._told.swept))
                 await self._follow_names(group)
         finally:
-            for close in self._closing:
-                close()
+            for watched in self._watched:
+                watched.close()
 
     def reload(self, settings: Settings) -> None:
         """Take over the backends of a new configuration; the section `sources` takes a restart to change."""

@@ -38,6 +38,7 @@ FLOORS = {
     "workers": 5,
     "examiner": 5,
     "attempt": 5,
+    "surveying": 6,
     "tools": 6,
     "race": 6,
     "stream": 6,
