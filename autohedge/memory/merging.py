@@ -58,8 +58,18 @@ def united(declared: Mapping[str, Sequence[BackendSpec]]) -> Union:
         merger.source = source
         merger.notes[source] = []
         for spec in specs:
-            merger.add(replace(spec, addresses=_distinct(spec.addresses, key=endpoint), origins=(source,)))
+            merger.add(reported(spec, source))
     return Union(MappingProxyType(merger.backends), {name: tuple(notes) for name, notes in merger.notes.items()})
+
+
+def reported(spec: BackendSpec, source: str) -> BackendSpec:
+    """A backend as one source reports it: each endpoint once, and where it comes from."""
+    return replace(spec, addresses=_distinct(spec.addresses, key=endpoint), origins=(source,))
+
+
+def alone(spec: BackendSpec, source: str) -> Backend:
+    """The backend that follows from a report that no other report has to do with."""
+    return Backend(reported(spec, source), _named(spec))
 
 
 class _Merger:

@@ -26,9 +26,8 @@ It must not know: how a lesson came about, seats, breakers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from autohedge.core.types import (
     NOTHING,
@@ -104,27 +103,16 @@ def _only(seen: _Seen, firm: Mapping[str, Candidate]) -> Candidate | None:
     return None if models or spec.models or spec.external else seen.unheard()
 
 
-def routes_of(offers: Iterable[Offers], standing: Iterable[str] = ()) -> Mapping[str, Route]:
-    """The routes of all replicas, in the order of the replicas; names are sorted. Names in `standing` that nobody serves now
-    get a route without candidates.
+def route_of(name: str, candidates: Sequence[Candidate], owners: Sequence[Mapping[str, str]]) -> Route:
+    """The route of a name to these candidates in their order, the best first. `owners` is what the replica of each says of the
+    owners of models, by the name that is sent.
     """
-    firm: dict[str, list[Candidate]] = {}
-    spare: dict[str, list[Candidate]] = {}
-    owners: dict[str, str] = {}
-    for offer in offers:
-        for name, candidate in offer.firm.items():
-            firm.setdefault(name, []).append(candidate)
-        for name, candidate in offer.spare.items():
-            spare.setdefault(name, []).append(candidate)
-        for name, owner in offer.owners.items():
-            owners.setdefault(name, owner)
-    routes = {name: Route(name, (), frozenset()) for name in standing}
-    for name, candidates in (spare | firm).items():
-        candidates.sort(key=lambda candidate: candidate.backend.priority)
-        kinds = frozenset(candidate.kind for candidate in candidates)
-        owner = owners.get(candidates[0].served, HOUSE)
-        routes[name] = Route(name, tuple(candidates), kinds, owner, room(candidates), lacking(candidates))
-    return MappingProxyType(dict(sorted(routes.items())))
+    if not candidates:
+        return Route(name, (), frozenset())
+    kinds = frozenset(candidate.kind for candidate in candidates)
+    served = candidates[0].served
+    owner = next((told[served] for told in owners if served in told), HOUSE)
+    return Route(name, tuple(candidates), kinds, owner, room(candidates), lacking(candidates))
 
 
 @dataclass(frozen=True, slots=True)

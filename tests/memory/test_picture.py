@@ -6,8 +6,8 @@ from typing import Any
 
 from autohedge.core.types import Fact, Kind, LearnedModel, Lesson, Limits, Rank, Replica, Seat
 from autohedge.memory.merging import Backend
-from autohedge.memory.picture import Offers, bounded, offers_of, replica_id, routes_of
-from tests.support.world import backend, failed, lesson, model, place, told
+from autohedge.memory.picture import Offers, bounded, offers_of, replica_id
+from tests.support.world import backend, failed, lesson, model, place, routes_of, told
 
 
 def offers(learned: Lesson | None, *names: str, taught: dict[str, Limits] | None = None, **fields: Any) -> Offers:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from autohedge.core.types import Address, BackendSpec, Fact, Kind, LearnedModel, Lesson, Limits, Rank, Seen
+from autohedge.core.types import (
+    Address,
+    BackendSpec,
+    Candidate,
+    Fact,
+    Kind,
+    LearnedModel,
+    Lesson,
+    Limits,
+    Rank,
+    Route,
+    Seen,
+)
+from autohedge.memory.picture import Offers, route_of
 
 
 def place(text: str) -> Address:
@@ -37,3 +51,18 @@ def lesson(*models: LearnedModel, at: float = 1.0, kind: Kind = Kind.VLLM) -> Le
 
 def failed(reason: str = "connection refused") -> Lesson:
     return Lesson(Kind.AUTO, failed=reason)
+
+
+def routes_of(offers: Iterable[Offers]) -> dict[str, Route]:
+    """The routes that follow from these replicas, drawn from nothing."""
+    firm: dict[str, list[tuple[Candidate, Offers]]] = {}
+    spare: dict[str, list[tuple[Candidate, Offers]]] = {}
+    for offer in offers:
+        for table, offered in ((firm, offer.firm), (spare, offer.spare)):
+            for name, candidate in offered.items():
+                table.setdefault(name, []).append((candidate, offer))
+    routes = {}
+    for name, pairs in sorted((spare | firm).items()):
+        pairs.sort(key=lambda pair: pair[0].backend.priority)
+        routes[name] = route_of(name, [one for one, _ in pairs], [offer.owners for _, offer in pairs])
+    return routes
