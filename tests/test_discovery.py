@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from autohedge.core.types import Address, Seen, Sweep
-from autohedge.discovery import FILE, STATIC, WORKERS, Discovery, Told
+from autohedge.core.types import Address, Blind, Seen, Sweep
+from autohedge.discovery import DOCKER, FILE, STATIC, SWARM, WORKERS, Discovery, Told
 from autohedge.settings.load import load_text
 from autohedge.settings.model import Settings
 from autohedge.sources.workers import WorkersSource
 from tests.sources.test_workers import Store
+from tests.support.docker_stub import DockerStub
 from tests.support.house import eventually
+from tests.support.swarm import service, task
 
 NAMED = "upstream_registry: {n: {host: 'localhost:8081', resolve: true}}\n"
 CONFIG = "upstream_registry: {a: {host: '10.0.0.1:8000'}}\n"
@@ -110,3 +112,15 @@ def test_a_reload_that_changes_a_name_is_looked_at_under_its_new_form() -> None:
         return isinstance(sweep, Seen) and sweep.backends[0].addresses[0].port == 9
 
     assert looked(NAMED, NAMED.replace("8081", "9"), until=moved).gone == []
+
+
+def test_docker_s_two_sources_are_followed_side_by_side(tmp_path: Path) -> None:
+    """A Swarm and one engine may be asked by one process; each has its own picture, or its own reason for none."""
+    with DockerStub(tmp_path / "docker.sock") as engine:
+        engine.services, engine.tasks = [service("vllm-a")], [task("vllm-a", "10.0.1.3")]
+        engine.refusals["/containers/json"] = (403, "forbidden")
+        place = f"{{enabled: true, host: '{engine.host}'}}"
+        text = f"{CONFIG}sources: {{swarm: {place}, docker: {place}}}\n"
+        ears = looked(text, until=lambda ears: len(ears.swept) == 4)
+    assert names(ears.swept[SWARM]) == ["vllm-a"]
+    assert isinstance(ears.swept[DOCKER], Blind)
