@@ -24,7 +24,8 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from autohedge.call import Call
 from autohedge.core.problems import InternalError
 from autohedge.core.types import Kind
-from autohedge.payloads.reading import Bounds, Examined, Reading, cost, examine, examine_all
+from autohedge.payloads.reading import SMALL, Bounds, Examined, Reading, cost, examine, examine_all
+from autohedge.payloads.systemone_body import json_part
 from autohedge.rules.keys import note_key
 
 PATIENCE = 0.03  # seconds of parsing on the event loop; a 32 MiB image takes 24 ms
@@ -44,7 +45,8 @@ class Examiner:
         nobody could read.
         """
         raw = call.body
-        if cost(raw) > PATIENCE or (call.encoding and len(raw) > COMPRESSED_HERE):
+        read = json_part(raw, call.media) if call.media and not call.encoding and len(raw) > SMALL else raw
+        if cost(read) > PATIENCE or (call.encoding and len(raw) > COMPRESSED_HERE):
             return None
         return examine(call.door, raw, call.encoding, self.bounds, call.media)
 

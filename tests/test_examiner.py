@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,19 @@ def test_a_small_body_is_read_here() -> None:
         assert isinstance(reading, Reading)
         assert reading.ask.model == "m"
         assert one._helper is None
+
+
+def test_images_beside_a_decision_are_not_weighed() -> None:
+    """8 MiB of a photo in a multipart body are not parsed; its JSON is, and decides where."""
+    photo = b"--x\r\nContent-Disposition: form-data; name=photo\r\n\r\n" + bytes(range(256)) * (1 << 15) + b"\r\n"
+    for json_text, here in ((b'{"model":"m"}', True), (heavy(), False)):
+        part = b"--x\r\nContent-Disposition: form-data; name=request\r\n\r\n" + json_text + b"\r\n--x--\r\n"
+        asked = replace(call(photo + part), door=Door.SYSTEMONE, media="multipart/form-data; boundary=x")
+        with made() as one:
+            reading = one.here(asked)
+        assert (reading is not None) is here
+        if reading is not None:
+            assert reading.ask.model == "m"
 
 
 def test_a_long_text_is_read_here() -> None:

@@ -14,6 +14,7 @@ It must not know: fields, kinds.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -54,6 +55,14 @@ def opened(raw: bytes, encoding: str, media: str, max_decoded: int) -> Sent:
     if media[: len(MULTIPART)].lower() == MULTIPART:
         raw, files = _request(raw, media)
     return Sent(media, _twice(raw), files, raw)
+
+
+def json_part(raw: bytes, media: str) -> bytes:
+    """What of a body would be parsed; all of it where it is no multipart, or a broken one."""
+    if media[: len(MULTIPART)].lower() == MULTIPART:
+        with suppress(BadRequest):
+            return _request(raw, media)[0]
+    return raw
 
 
 def reworded(problem: BadRequest, raw: bytes) -> BadRequest:
