@@ -132,6 +132,22 @@ def test_answers_come_back_stripped(tmp_path: Path) -> None:
     run(main())
 
 
+def test_an_answer_that_changed_is_stripped_anew(tmp_path: Path) -> None:
+    """The same bytes serve again; other bytes, and other questions, never get what was made of them."""
+
+    async def main() -> None:
+        async with standing(tmp_path) as (stub, _, client):
+            for name in ("one", "one", "two", "one"):
+                stub.instead = lambda _target, name=name: said(200, json.dumps([SERVICE | {"ID": name}]).encode())
+                for path in ("/services", "/services?status=true"):
+                    (found,) = (await client.get(path)).json()
+                    assert found["ID"] == name
+            for number in range(guard.REMEMBERED * 2):
+                assert (await client.get(f"/services?filters={number}")).status_code == 200
+
+    run(main())
+
+
 def test_only_questions_that_are_understood_reach_the_engine(tmp_path: Path) -> None:
     """Refused in Docker's own form of an error; nothing of the caller's headers travels on."""
 

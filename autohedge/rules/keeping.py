@@ -18,6 +18,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -51,6 +52,7 @@ def labels(found: Any) -> dict[str, str]:
     return kept
 
 
+@lru_cache(maxsize=4096)  # a Swarm has many services and few keys
 def _wanted(key: str) -> bool:
     if key.startswith((f"{_OURS}.", _STACK)):
         return True

@@ -31,6 +31,18 @@ def test_operations_explain_every_alert(topic: Topic) -> None:
     assert f"| `{topic.value}` |" in OPERATIONS
 
 
+def test_the_reasons_of_a_blind_source_are_told_in_its_own_words() -> None:
+    """Who searches the page for what /health says finds it."""
+    words = (ROOT / "autohedge" / "sources" / "docker_errors.py").read_text()
+    table = OPERATIONS.partition("| reason, in its own words |")[2].partition("\n\n")[0]
+    reasons = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    assert len(reasons) >= 8
+    for part in (
+        ", ".join(reasons).replace("GET /tasks (403)", "GET").replace("manager, only", "manager only").split(", ")
+    ):
+        assert part in words, part
+
+
 def test_the_readme_shows_the_swarm() -> None:
     """S21, S107: deployed by commands that stand in the first page."""
     text = (ROOT / "README.md").read_text()
