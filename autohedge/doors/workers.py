@@ -34,7 +34,7 @@ from autohedge.doors.asked import body_of, object_in
 from autohedge.memory.merging import endpoint
 from autohedge.rules.reach import Ip, address_in, disguised, itself, refused
 from autohedge.settings.workers import REGULAR, place_of
-from autohedge.sources.workers import Registered, Taken, WorkersSource, guarded
+from autohedge.sources.workers import MOST, Full, Registered, Taken, WorkersSource, guarded
 from autohedge.tools import Tools
 
 LOGGER = logging.getLogger("autohedge.workers")
@@ -65,6 +65,8 @@ def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple)
         except Taken:
             message = f"a worker with this url and other fields exists: {worker.id}"
             raise Conflict(message, code="WORKER_ALREADY_EXISTS") from None
+        except Full:
+            raise _bad(f"there are {MOST} registered workers already") from None
         _log(request, "registered", worker)
         location = f"{PATH}/{worker.id}"
         body = {

@@ -26,6 +26,10 @@ from autohedge.settings.text import ReadFile, filled, reason
 __all__ = ["DEFAULT", "ConfigErrors", "Loaded", "load", "load_text"]
 
 DEFAULT = "default"
+EXPOSED = (
+    "workers.open: anybody who reaches this port may register a worker, and with it gets requests and their credentials; "
+    "set admin.token or workers.allow"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ def load_text(text: str, file: str, env: Mapping[str, str], read_file: ReadFile,
         raise ConfigErrors(file, errors)
     settings = result.value
     warnings.extend(_told(file, error) for error in _doubles(settings, root))
+    if settings.workers.exposed and settings.admin.token is None:
+        warnings.append(EXPOSED)
     origins = {path: written.get(path, DEFAULT) for path, _ in leaves(settings)}
     return Loaded(settings, tuple(warnings), MappingProxyType(origins))
 

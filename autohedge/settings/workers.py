@@ -85,5 +85,10 @@ class Workers(Section):
     )
 
     @property
+    def exposed(self) -> bool:
+        """Whether anybody may register anything."""
+        return self.open and not self.allow
+
+    @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         return tuple(ip_network(text) for text in self.allow)

@@ -24,6 +24,7 @@ from autohedge.core.types import NOTHING, Address, BackendSpec, Seen
 from autohedge.settings.workers import REGULAR, Worker, place_of
 
 KEY = "worker:"
+MOST = 1000  # registered workers: what lies in the shared state has an end
 LIFE, RENEWED = 172_800.0, 43_200.0  # seconds that what belongs to one start is kept, and how often that is renewed
 
 Sweep = Callable[[str, Seen], object]
@@ -41,6 +42,10 @@ class Keeper(Protocol):
 def guarded(address: Address) -> Address:
     """A place that somebody said over HTTP."""
     return replace(address, guarded=True)
+
+
+class Full(Exception):  # noqa: N818 - as Taken
+    """There are as many registered workers as there may be."""
 
 
 class Taken(Exception):  # noqa: N818 - a word of the contract, not a fault
@@ -157,12 +162,14 @@ class WorkersSource:
         return next((worker for worker in self.all() if worker.id == name), None)
 
     def add(self, worker: Registered) -> Registered:
-        """Register one; the same again changes nothing. Raises Taken."""
+        """Register one; the same again changes nothing. Raises Taken and Full."""
         there = self.get(worker.id)
         if there is not None:
             if there.fields != worker.fields:
                 raise Taken
             return there
+        if len(self._kept()) >= MOST:
+            raise Full
         fixed = self._fixed.get(worker.id)
         if fixed is not None and fixed.fields == worker.fields:
             self._keeper.delete_soon(KEY + worker.id)  # its removal

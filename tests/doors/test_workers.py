@@ -15,7 +15,7 @@ from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
 from autohedge.doors.status import Standing, status_app
 from autohedge.doors.workers import workers_routes
 from autohedge.settings.load import load_text
-from autohedge.sources.workers import WorkersSource
+from autohedge.sources.workers import MOST, WorkersSource
 from tests.doors.office import HERE
 from tests.sources.test_workers import Store
 from tests.support.desk import Desk, run
@@ -206,6 +206,14 @@ def test_the_same_again_is_the_same_worker_and_other_fields_are_a_conflict() -> 
     assert (status, error["type"], error["code"]) == (409, "Conflict", "WORKER_ALREADY_EXISTS")
     assert first.json()["worker_id"] in error["message"]
     assert len(counter.source.all()) == 1
+
+
+def test_more_than_so_many_are_refused() -> None:
+    counter = Counter()
+    counter.store.kept = {f"worker:{number}": {} for number in range(MOST)}
+    status, error = counter.refused("POST", "/workers", {"url": URL})
+    assert (status, error["code"]) == (400, "BAD_REQUEST")
+    assert str(MOST) in error["message"]
 
 
 # --- where a worker may be --------------------------------------------------------------------------------------------

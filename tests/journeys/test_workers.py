@@ -200,6 +200,42 @@ def test_removing_a_worker_moves_only_its_documents() -> None:
     run(main())
 
 
+def test_workers_come_and_go_under_load_and_no_request_fails() -> None:
+    """E44, E67: one of three is removed and registered again while requests run; every one of them is answered."""
+    decision = {"model": "dex", "questions": {"q": {"type": "noul", "instructions": "Is it?"}}}
+
+    async def main() -> None:
+        canned = {name: Canned() for name in ("one", "two", "six")}
+        for worker in canned.values():
+            worker.wait = 0.02  # so that some are always under way
+        one, two, six = (worker.engine for worker in canned.values())
+        async with house(EMPTY, one=one, two=two, six=six) as edge:
+            names = [await register(edge, worker.url, model_id="dex") for worker in canned.values()]
+            over = asyncio.Event()
+            statuses: list[int] = []
+
+            async def caller(number: int) -> None:
+                while not over.is_set():
+                    document = f"document {number} {len(statuses) % 50}"
+                    statuses.append((await edge.post(decision | {"state": document}, "/v1/systemone")).status)
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(8):
+                    group.create_task(caller(number))
+                for _ in range(10):
+                    await asyncio.sleep(0.05)
+                    assert (await edge.client.delete(f"{edge.url}/workers/{names[1]}")).status_code == 202
+                    await asyncio.sleep(0.05)
+                    await register(edge, canned["two"].url, model_id="dex")
+                over.set()
+            assert len(statuses) > 50
+            assert set(statuses) == {200}
+            assert len(canned["two"].requests) > 5
+            assert edge.busy == 0
+
+    run(main())
+
+
 ENDPOINTS = [
     ("/v1/models", "GET, HEAD"),
     ("/v1/systemone", "POST"),

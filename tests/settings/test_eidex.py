@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autohedge.settings.eidex import FILE, OURS, started
-from autohedge.settings.load import ConfigErrors, Loaded, load, load_text
+from autohedge.settings.load import EXPOSED, ConfigErrors, Loaded, load, load_text
 from autohedge.settings.model import Settings
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "config" / "eidex.yaml"
@@ -83,7 +83,7 @@ def test_unknown_keys_are_ignored_with_a_warning() -> None:
     loaded = text(
         "older: 1\nserver: {color: red}\nmodels: [{id: dex, x: 1}]\nworkers: [{url: 'http://w', weight: 3}]\n"
     )
-    told = [warning.split(": ")[1] for warning in loaded.warnings]
+    told = [warning.split(": ")[1] for warning in loaded.warnings if warning != EXPOSED]
     assert sorted(told) == ["models[0].x", "older", "server.color", "workers[0].weight"]
     assert [worker.url for worker in loaded.settings.workers.static] == ["http://w"]
 
@@ -141,6 +141,20 @@ def test_the_file_may_say_it_itself() -> None:
     assert (settings.mode, settings.server.bind[1]) == ("eidex", 8080)
 
 
+@pytest.mark.parametrize(
+    ("content", "exposed"),
+    [
+        ("", True),
+        ("admin: {token: sesame}", False),
+        ("workers: {allow: [10.0.0.0/8]}", False),
+        ("workers: {open: false}", False),
+    ],
+)
+def test_that_anybody_may_register_is_told(content: str, exposed: bool) -> None:
+    """A registered worker gets the credentials of callers: eidex's hint 4, said at every start."""
+    assert (EXPOSED in text(content).warnings) is exposed
+
+
 def test_both_probes_off_are_refused() -> None:
     """E112: in every spelling of nothing."""
     for zero in ("0", "0s", '"0"', "0m"):
@@ -154,7 +168,7 @@ def test_both_probes_off_are_refused() -> None:
 def test_the_example_is_complete_and_loads() -> None:
     """E115: every key of the seed, none of them unknown."""
     loaded = load_text(EXAMPLE.read_text(), FILE, MODE, nothing)
-    assert loaded.warnings == ()
+    assert loaded.warnings == (EXPOSED,)
     settings = loaded.settings
     (model,) = settings.static_models
     assert (model.id, model.parent, model.max_model_len) == ("dex", None, 262144)

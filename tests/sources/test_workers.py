@@ -11,7 +11,7 @@ import pytest
 
 from autohedge.core.types import Address, Seen
 from autohedge.settings.workers import Worker
-from autohedge.sources.workers import RENEWED, Registered, Taken, WorkersSource
+from autohedge.sources.workers import MOST, RENEWED, Full, Registered, Taken, WorkersSource
 
 
 class Store:
@@ -74,6 +74,13 @@ def test_a_place_that_came_over_http_is_guarded_and_one_of_the_file_is_not() -> 
     source(store).add(ONE)
     kept = source(store, "again", FIXED).seen().backends
     assert [spec.addresses[0].guarded for spec in kept] == [False, True]
+
+
+def test_there_is_an_end_of_registering() -> None:
+    store = Store()
+    store.kept = {f"worker:{number}": {} for number in range(MOST)}
+    with pytest.raises(Full):
+        source(store).add(ONE)
 
 
 def test_those_of_the_file_come_first_and_registered_ones_by_url() -> None:
