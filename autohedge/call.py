@@ -12,6 +12,7 @@ from typing import Any
 from autohedge.core.types import Attempt, Door
 from autohedge.wire.server_exchange import Exchange
 
+SYSTEMONE = Door.SYSTEMONE  # looked up in its enum it costs every request
 INSIDE = bytes(range(0x80, 0xC0))  # bytes inside of a UTF-8 character: all others begin one, also where a piece was cut
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
@@ -50,7 +51,7 @@ class Call:
     @property
     def decides(self) -> bool:
         """Whether it came through the System One door, where eidex's contract holds."""
-        return self.door is Door.SYSTEMONE
+        return self.door is SYSTEMONE
 
 
 class Out:

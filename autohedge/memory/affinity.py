@@ -23,6 +23,7 @@ from autohedge.rules.ring import CALM, Ring
 from autohedge.settings.routing import Routing
 
 Order = Callable[[Sequence[Candidate]], Iterable[Candidate]]
+SYSTEMONE, CHAT = Door.SYSTEMONE, Door.CHAT  # looked up in their enum they cost every request
 KEPT = 1000  # sets of candidates whose ring is at hand
 RINGS = 100
 
@@ -95,12 +96,12 @@ class Affinity:
 
     def order(self, ask: Ask, route: Route, routing: Routing) -> Order | None:
         """How the candidates of a route are ordered for this request; None: the least loaded first."""
-        if ask.door is Door.SYSTEMONE:
+        if ask.door is SYSTEMONE:
             if routing.policy == Policy.ROUND_ROBIN:
                 return round_robin
             if routing.policy != Policy.STATE_HASH:
                 return None
-        elif routing.affinity == "off" or ask.door is not Door.CHAT:
+        elif routing.affinity == "off" or ask.door is not CHAT:
             return None
         if len(route.candidates) + len(route.spare) < 2:
             return None

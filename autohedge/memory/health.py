@@ -32,6 +32,7 @@ from autohedge.rules.standing import ALIVE, Admission, State, Tier, Transition, 
 
 __all__ = ["Entry", "Health", "Opening", "Rules"]
 
+ANSWER = Verdict.ANSWER  # looked up in its enum it costs every request
 WISHES = 1000  # kept at most; the oldest goes first
 UNLISTED = 600.0  # seconds that a pair is kept which no lesson lists
 GOOD = ALIVE | {Verdict.ANSWER}
@@ -87,7 +88,7 @@ class Health:
         if entry is None:
             return
         breaker = entry.breaker
-        if judgement.verdict is Verdict.ANSWER:
+        if judgement.verdict is ANSWER:
             entry.live.append(now)
             if breaker.options.slow is not None and attempt.first_byte is not None:
                 breaker.pace(attempt.first_byte - attempt.started)

@@ -57,6 +57,7 @@ class Options:
 
 
 DEFAULT = Options()
+ANSWER, CLOSED, LIGHT = Verdict.ANSWER, State.CLOSED, Via.LIGHT  # looked up in their enums they cost every request
 EIDEX = Options(hard=0, ramp=())  # seed 000: probes alone decide, at once
 
 
@@ -145,12 +146,12 @@ class Breaker:
         """Take one verdict. `certain`: an engine-dead text, which opens at once. Returns the change of state, if any."""
         if stamp != self.stamp:
             return None
-        if verdict is Verdict.ANSWER:
-            if self.state is not State.CLOSED:
+        if verdict is ANSWER:
+            if self.state is not CLOSED:
                 return self._answered(via, now)
             self._dead = 0
             self.judge.note(True, via, now)
-            if via is not Via.LIGHT:
+            if via is not LIGHT:
                 self.answered_at = now
                 if not self.known:
                     self.known = True

@@ -19,6 +19,8 @@ from collections import deque
 
 from autohedge.rules.standing import Via
 
+LIGHT, LIVE = Via.LIGHT, Via.LIVE  # looked up in their enum they cost every request
+
 
 class Window:
     """Judge of the last outcomes. One belongs to one (replica, model)."""
@@ -36,8 +38,8 @@ class Window:
         self.heals = False
 
     def note(self, ok: bool, via: Via, now: float) -> None:
-        if via is not Via.LIGHT:
-            self._outcomes.append((now, ok, via is Via.LIVE))
+        if via is not LIGHT:
+            self._outcomes.append((now, ok, via is LIVE))
 
     def sick(self, now: float) -> str:
         fresh = self._fresh(now)
