@@ -43,7 +43,6 @@ class Relay:
     async def serve(self, call: Call, out: Out) -> None:
         """Answer `call` through `out`, or raise the Problem that says why not."""
         tools = self.tools
-        won: Opened | None = None
         try:
             reading = tools.examiner.here(call) or await tools.examiner.elsewhere(call)  # read
             snapshot = tools.registry.snapshot  # look
@@ -59,15 +58,16 @@ class Relay:
             plan = self._plan.plainly(call, checked) or await self._plan.closely(call, checked)  # plan
             tried = await race(call, plan, tools.attempter, attempts, _always if decides else self._may_retry)  # race
             won = self._winner(call, tried)
-            if isinstance(checked.order, Ringed):
-                self._count(call, won.attempt.candidate, checked.order)
-            await self._commit(call, won, out)  # commit, stream
-            call.poured = True
-        finally:
-            if won is not None:
+            try:
+                if isinstance(checked.order, Ringed):
+                    self._count(call, won.attempt.candidate, checked.order)
+                await self._commit(call, won, out)  # commit, stream
+                call.poured = True
+            finally:
                 won.close()
                 if won.watch is not None:
                     tools.meters.chunks(won.watch.events)
+        finally:
             self._tell(call)  # tell
 
     def _may_retry(self) -> bool:
