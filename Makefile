@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TESTS := -q -n 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-swarm check format bench docs clean
+.PHONY: help run test test-swarm test-deep check format bench docs clean
 
 help: ## What there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ test: $(VENV)/.dev ## All tests that need no root
 test-swarm: $(VENV)/.dev ## The tests on real Docker engines in a Swarm (root; installs an engine where there is none)
 	@[ "$$(id -u)" = 0 ] || { echo "make test-swarm needs root: it starts Docker engines in network namespaces of their own" >&2; exit 1; }
 	$(BIN)/python -m pytest -q -n 0 -m swarm tests/swarm
+
+test-deep: $(VENV)/.dev ## The tests on a real vLLM for CPU (installs it into .deep, 2.5 GB, once; then some minutes)
+	PYTHON="$(PYTHON)" sh tests/deep/prepare.sh "$(CURDIR)/.deep/vllm"
+	AUTOHEDGE_DEEP_VENV="$(CURDIR)/.deep/vllm" $(BIN)/python -m pytest -q -n 0 -m deep tests/deep
 
 check: $(VENV)/.dev ## Format, lint, types, tests
 	$(BIN)/ruff format --check .
@@ -39,7 +43,7 @@ docs: $(VENV)/.dev ## Write the computed parts of the documentation
 	$(BIN)/python docs/generate.py
 
 clean: ## Remove everything that was built or installed here
-	rm -rf $(VENV) .bench .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench .deep .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
