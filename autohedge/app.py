@@ -26,7 +26,7 @@ import uvloop
 from prometheus_client import ProcessCollector
 from starlette.middleware.cors import CORSMiddleware
 
-from autohedge import __version__
+from autohedge import __version__, logs
 from autohedge.attempt import Attempter
 from autohedge.core.types import Candidate, Kind, Sweep
 from autohedge.discovery import ORDER, WORKERS, Discovery, Told
@@ -83,13 +83,14 @@ Ready = Callable[[str], None]
 
 def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns the exit code: 1 when the configuration is wrong or the port is taken."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.begin()
     to_stdout()
     try:
         loaded = load(config, env, read_file)
     except ConfigErrors as errors:
         LOGGER.error("the configuration is wrong:\n%s", errors)
         return 1
+    logs.written_as(loaded.settings.server.log_format)
     for warning in loaded.warnings:
         LOGGER.warning("%s", warning)
     server = loaded.settings.server

@@ -18,6 +18,7 @@ POLL = 1.0  # seconds between looks at the file
 # Settings that are used once, at the start.
 RESTART = (
     "server.listen",
+    "server.log_format",
     "server.workers",
     "server.cors",
     "server.grace",

@@ -26,9 +26,11 @@ class Speaker:
         self._wall = wall
 
     def health(self, candidate: Candidate, moved: Transition) -> None:
+        changed = {"worker": str(candidate.replica.address), "old": moved.old, "new": moved.new, "reason": moved.reason}
         LOGGER.warning(
             "worker health changed: %s, model %s: %s -> %s (%s)",
             *(candidate.replica.id, candidate.served, moved.old, moved.new, moved.reason),
+            extra={"fields": {"msg": "worker health changed", "model": candidate.served, **changed}},
         )
         self._alerting.tell(*alerts.moved(candidate, moved, self._wall()))
 

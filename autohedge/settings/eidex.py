@@ -9,7 +9,7 @@ It holds when the process is started as eidex is, and never because of what stan
 What it means
 - the file is -config, else EIDEX_CONFIG, else /etc/eidex/config.yaml; a missing one is a warning, unknown keys are warnings;
 - EIDEX_SERVER_LISTEN and EIDEX_SERVER_ACCESS_LOG stand over the file, AUTOHEDGE_* over both; an empty one is not set;
-- other defaults (`DEFAULTS`): the port, the judge of health, and workers that anybody may register while there is no token;
+- other defaults (`DEFAULTS`): the port, JSON logs, the judge of health, and workers that anybody may register while there is no token;
 - the management paths refuse in eidex's words (doors/status.py).
 
 It must not know: the real environment, whether a file exists (`exists` is given in).
@@ -37,6 +37,7 @@ OVER: Mapping[str, tuple[str, ...]] = {
 DEFAULTS: Mapping[tuple[str, ...], str] = {
     ("mode",): NAME,
     ("server", "listen"): "0.0.0.0:8080",
+    ("server", "log_format"): "json",
     ("health", "judge"): "streak",
     ("workers", "open"): "true",
 }

@@ -77,6 +77,9 @@ class Server(Section):
     access_log: Level = Field(
         default="off", description="off, error (5xx), warning (4xx too), info (all) or debug (with bodies)."
     )
+    log_format: Annotated[str, one_of("text", "json")] = Field(
+        default="text", description="Other log lines: text, or json, one object per line (eidex's mode)."
+    )
     workers: AtLeastOne = Field(default=1, description="Processes that serve requests.")
     grace: Duration = Field(
         default=Duration.of("30s"), description="How long a stop waits for requests that are running."

@@ -33,6 +33,7 @@ FLOORS = {
     "reloading": 4,
     "discovery": 5,
     "listening": 4,
+    "logs": 4,
     "healthcheck": 4,
     "guard": 5,
     "workers": 5,

@@ -65,8 +65,13 @@ def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.02)
 
 
+def logged(edge: Child) -> list[dict[str, Any]]:
+    """The whole log: every line is JSON."""
+    return [json.loads(line) for line in edge.lines]
+
+
 def lines(edge: Child) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in edge.lines if line.startswith("{")]
+    return [told for told in logged(edge) if told["msg"] == "request"]
 
 
 def decide(client: httpx.Client, **fields: Any) -> httpx.Response:
@@ -151,7 +156,12 @@ def test_the_health_manager_of_eidex_decides(engines: tuple[Child, Child], tmp_p
             finally:
                 engine.send(signal.SIGCONT)
             until(lambda: well() == [True, True])
-        assert edge.output().count("worker health changed") == 4
+        changes = [told for told in logged(edge) if told["msg"] == "worker health changed"]
+        assert [(told["worker"], told["model"], told["new"]) for told in changes] == [
+            (engine.url, name, state)
+            for engine, name in ((one, "dex"), (two, "nimble"))
+            for state in ("open", "closed")
+        ]
         for engine in engines:
             engine.send(signal.SIGSTOP)
         try:

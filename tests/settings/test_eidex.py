@@ -101,10 +101,11 @@ def test_its_defaults() -> None:
     """E90 and the health manager; everything else is as ever."""
     settings = text("").settings
     assert settings.server.bind == ("0.0.0.0", 8080)
+    assert settings.server.log_format == "json"
     assert settings.health.judge == "streak"
     assert settings.workers.open
     ours = Settings()
-    assert settings.server.model_copy(update={"listen": ours.server.listen}) == ours.server
+    assert settings.server.model_copy(update={"listen": ours.server.listen, "log_format": "text"}) == ours.server
     assert settings.failover == ours.failover
     assert text("").origins["server.listen"] == "default of eidex's mode"
 

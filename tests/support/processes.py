@@ -44,7 +44,7 @@ class Child:
         for line in self.process.stdout:
             self.lines.append(line)
             if marker in line:
-                self._found.put(line.partition(marker)[2].split()[0])
+                self._found.put(line.partition(marker)[2].split()[0].rstrip('",'))
         self._found.put(None)
 
     @property
