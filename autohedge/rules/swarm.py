@@ -19,7 +19,7 @@ It must not know: how Docker is asked, settings, snapshots.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from autohedge.providers import DIALECTS
 from autohedge.rules import labels
 from autohedge.rules.arguments import Told, number, told
 from autohedge.rules.labels import PREFIX, Marks
-from autohedge.rules.tasks import Container, Service, Task, UnreadableError, nodes_down, service_of, task_of
+from autohedge.rules.tasks import Container, Service, Task, UnreadableError, service_of, task_of
 
 NAMES = {
     "vllm": Kind.VLLM,
@@ -90,22 +90,55 @@ class Reader:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
+        self._env = wanted.env
         self._known: dict[str, tuple[Service, tuple[Task, ...], Found]] = {}
 
-    def look(self, network: str, services: Iterable[Any], tasks: Iterable[Any], nodes: Iterable[Any]) -> Seen:
-        """The backends of one look. `network` is an Id; services, tasks and nodes are as Docker lists them."""
-        notes: list[str] = []
-        listed = self._services(services, network, notes)
-        theirs = self._tasks(tasks, network, nodes_down(nodes), notes)
-        return self.read(listed, theirs, notes)
+    def service(self, raw: Any, network: str) -> Service | str:
+        """A service as Docker lists it, or a note when it cannot be read. `network` is an Id."""
+        try:
+            return service_of(raw, network, self._env)
+        except UnreadableError as error:
+            return f"service {_name_of(raw)} is left out: its {error} cannot be read"
 
-    def read(self, services: Iterable[Service], tasks: Mapping[str, Sequence[Task]], notes: Iterable[str] = ()) -> Seen:
-        """The same for what was cut down already: services, the oldest first, and the tasks of each by its Id. `notes` come
-        before those that are made here.
+    def task(self, raw: Any, network: str) -> Task | str:
+        """A task as Docker lists it, or a note when it cannot be read. `network` is an Id."""
+        try:
+            return task_of(raw, network, self._env)
+        except UnreadableError as error:
+            return f"a task is left out: its {error} cannot be read"
+
+    def look(
+        self,
+        services: Iterable[Service | str],
+        tasks: Iterable[Task | str],
+        down: frozenset[str],
+        breathe: Callable[[], object] = lambda: None,
+    ) -> Seen:
+        """The backends of one look. `down` are the Ids of nodes that are gone; `breathe` is called between two services."""
+        notes: list[str] = []
+        listed: list[Service] = []
+        for read in services:
+            if isinstance(read, str):
+                notes.append(read)
+            else:
+                listed.append(read)
+        listed.sort(key=lambda service: (service.created, service.name))  # the oldest first
+        return self.read(listed, _tasks(tasks, down, notes), notes, breathe)
+
+    def read(
+        self,
+        services: Iterable[Service],
+        tasks: Mapping[str, Sequence[Task]],
+        notes: Iterable[str] = (),
+        breathe: Callable[[], object] = lambda: None,
+    ) -> Seen:
+        """The same for services in their order, the oldest first, and the tasks of each by its Id. `notes` come before those
+        that are made here.
         """
         told = list(notes)
         known = {}
         for service in services:
+            breathe()
             mine = tuple(sorted(tasks.get(service.id, ()), key=lambda task: task.id))
             before = self._known.get(service.id)
             if before is not None and before[0] == service and before[1] == mine:
@@ -126,41 +159,28 @@ class Reader:
             told = [*told[:MOST_NOTES], f"and {len(told) - MOST_NOTES} more"]
         return Seen(tuple(backends), tuple(told))
 
-    def _services(self, raw: Iterable[Any], network: str, notes: list[str]) -> list[Service]:
-        """All services, the oldest first."""
-        listed = []
-        for one in raw:
-            try:
-                listed.append(service_of(one, network, self._wanted.env))
-            except UnreadableError as error:
-                notes.append(f"service {_name_of(one)} is left out: its {error} cannot be read")
-        return sorted(listed, key=lambda service: (service.created, service.name))
 
-    def _tasks(
-        self, raw: Iterable[Any], network: str, down: frozenset[str], notes: list[str]
-    ) -> Mapping[str, list[Task]]:
-        """The tasks of each service, by its Id; of two with one address only the newer one has it."""
-        by_service: dict[str, list[Task]] = {}
-        holders: dict[str, Task] = {}
-        for one in raw:
-            try:
-                task = task_of(one, network, down, self._wanted.env)
-            except UnreadableError as error:
-                notes.append(f"a task is left out: its {error} cannot be read")
-                continue
-            if not task.state:
-                holder = holders.get(task.host)
-                if holder is not None:
-                    older, task = sorted((holder, task), key=lambda task: (task.created, task.id))
-                    by_service[older.service] = [
-                        each for each in by_service.get(older.service, ()) if each.id != older.id
-                    ]
-                    notes.append(f"task {older.id[:TENANT]} is left out: a newer one has its address")
-                    if task is holder:
-                        continue
-                holders[task.host] = task
-            by_service.setdefault(task.service, []).append(task)
-        return by_service
+def _tasks(tasks: Iterable[Task | str], down: frozenset[str], notes: list[str]) -> Mapping[str, list[Task]]:
+    """The tasks of each service, by its Id; of two with one address only the newer one has it."""
+    by_service: dict[str, list[Task]] = {}
+    holders: dict[str, Task] = {}
+    for task in tasks:
+        if isinstance(task, str):
+            notes.append(task)
+            continue
+        if not task.state and task.node in down:
+            task = task._replace(state="on a node that is down")  # noqa: PLW2901 - the same task, seen whole
+        if not task.state:
+            holder = holders.setdefault(task.host, task)
+            if holder is not task:
+                newer, older = sorted((holder, task), key=lambda one: (one.created, one.id), reverse=True)
+                notes.append(f"task {older.id[:TENANT]} is left out: a newer one has its address")
+                if newer is holder:
+                    continue
+                by_service[older.service].remove(older)
+                holders[task.host] = newer
+        by_service.setdefault(task.service, []).append(task)
+    return by_service
 
 
 def found(service: Service, tasks: Sequence[Task], wanted: Wanted) -> Found:
@@ -176,15 +196,27 @@ def found(service: Service, tasks: Sequence[Task], wanted: Wanted) -> Found:
         waits = f" (its tasks are {', '.join(states)})" if states else ""
         notes.append(f"service {service.name} has no running task on {wanted.network}{waits}")
     kind = marks.provider or _suggested(service)
-    claims = {task.id: claim(service, task.container, wanted) for task in usable}
-    said = list(claims.values()) or [claim(service, service.container, wanted)]
+    claims = _claims(service, usable, marks, wanted)
+    said = list(claims.values()) or [claim(service, service.container, marks, wanted)]
     usual = DIALECTS[kind].default_port
     return Found(_spec(service, marks, said, _places(usable, claims, usual)), tuple(notes))
 
 
-def claim(service: Service, container: Container, wanted: Wanted) -> Claim:
-    """What a task's own labels, environment and arguments say."""
-    marks = labels.read(service.labels, container.labels)
+def _claims(service: Service, tasks: Sequence[Task], marks: Marks, wanted: Wanted) -> dict[str, Claim]:
+    """What each task says, by its Id; what runs the same says the same."""
+    claims: dict[str, Claim] = {}
+    last: tuple[Container, Claim] | None = None
+    for task in tasks:
+        if last is None or last[0] != task.container:
+            last = task.container, claim(service, task.container, marks, wanted)
+        claims[task.id] = last[1]
+    return claims
+
+
+def claim(service: Service, container: Container, marks: Marks, wanted: Wanted) -> Claim:
+    """What a task's own labels, environment and arguments say. `marks` are those of the service as it is now."""
+    same = container.labels == service.container.labels
+    marks = marks if same else labels.read(service.labels, container.labels)
     env = dict(container.env)
     said = told(container.words, _traced(container))
     named = (env[name] for name in wanted.model_env if name in env)

@@ -52,7 +52,9 @@ class Service(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One running container. `state` is "" when it may get requests, else why not; `host` is its address on our network."""
+    """One container. `state` is "" when it may get requests while its node is up, else why not; `host` is its address on our
+    network.
+    """
 
     id: str
     service: str
@@ -60,6 +62,7 @@ class Task(NamedTuple):
     host: str
     state: str
     container: Container
+    node: str = ""
 
 
 def service_of(raw: Any, network: str, allowed: frozenset[str]) -> Service:
@@ -79,8 +82,8 @@ def service_of(raw: Any, network: str, allowed: frozenset[str]) -> Service:
     )
 
 
-def task_of(raw: Any, network: str, down: frozenset[str], allowed: frozenset[str]) -> Task:
-    """A task as Docker lists it; `down` are the Ids of nodes that are gone."""
+def task_of(raw: Any, network: str, allowed: frozenset[str]) -> Task:
+    """A task as Docker lists it. `network` is an Id."""
     number = _text(raw, "ID")
     host = _host(raw, network)
     return Task(
@@ -88,17 +91,15 @@ def task_of(raw: Any, network: str, down: frozenset[str], allowed: frozenset[str
         service=_text(raw, "ServiceID"),
         created=str(raw.get("CreatedAt", "")),
         host=host,
-        state=_against(raw, down) or ("" if host else "without an address on the network"),
+        state=_against(raw) or ("" if host else "without an address on the network"),
         container=_container(_mapping(raw, "Spec"), allowed),
+        node=str(raw.get("NodeID", "")),
     )
 
 
-def begins(raw: Any) -> bool:
-    """Whether a task as Docker lists it is about to run: no event will tell when it does."""
-    try:
-        return raw.get("DesiredState") == RUNNING and _mapping(raw, "Status").get("State") in BEGINNING
-    except (AttributeError, UnreadableError):
-        return False
+def begins(task: Task) -> bool:
+    """Whether a task is about to run on our network: no event will tell when it does."""
+    return task.state in BEGINNING and bool(task.host)
 
 
 def nodes_down(raw: Iterable[Any]) -> frozenset[str]:
@@ -121,15 +122,13 @@ def network_id(raw: Iterable[Any], name: str) -> str | None:
     return None
 
 
-def _against(raw: Mapping[str, Any], down: frozenset[str]) -> str:
+def _against(raw: Mapping[str, Any]) -> str:
     """Why a task may get no request; "" when nothing is against it."""
     state = _mapping(raw, "Status").get("State")
     wanted = raw.get("DesiredState")
     if wanted != RUNNING:
-        return "ending" if state == RUNNING else f"{wanted}"
-    if state != RUNNING:
-        return f"{state}"
-    return "on a node that is down" if raw.get("NodeID") in down else ""
+        return "ending" if state == RUNNING else f"to be {wanted}"
+    return "" if state == RUNNING else f"{state}"
 
 
 def _host(raw: Mapping[str, Any], network: str) -> str:

@@ -36,7 +36,7 @@ NEWEST = (1, 45)
 LAZY = "1.41"  # any version keeps the SDK from asking in its constructor
 LIMIT = 256 << 20  # bytes of one list
 PIECE = 1 << 16
-SLICE, REST = 0.0005, 0.0002  # seconds
+SLICE, REST = 0.001, 0.0001  # seconds
 QUIET = 90.0  # seconds without an event after which the stream is opened anew: a dead peer looks the same
 
 _FAILURES = (requests.exceptions.RequestException, HTTPError, OSError, docker.errors.DockerException)
@@ -67,11 +67,19 @@ class DockerApi:
     def list(self, path: str, filters: Mapping[str, Sequence[str]] | None = None) -> Iterator[Any]:
         """The elements of a list, decoded as they are taken. The request is made at once."""
         params = {"filters": json.dumps(filters)} if filters else None
-        return elements(self._read(path, params), f"the Docker API at {self._place.host} answered GET {path}")
+        return elements(self._read(path, params).decode("utf-8", "replace"), self.who(path))
+
+    def read(self, path: str, filters: Mapping[str, Sequence[str]] | None = None) -> bytes:
+        """A list as it came."""
+        return self._read(path, {"filters": json.dumps(filters)} if filters else None)
+
+    def who(self, path: str) -> str:
+        """The beginning of a sentence about an answer."""
+        return f"the Docker API at {self._place.host} answered GET {path}"
 
     def one(self, path: str, params: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """The object that a path shows."""
-        who = f"the Docker API at {self._place.host} answered GET {path}"
+        who = self.who(path)
         try:
             found = json.loads(self._read(path, params))
         except ValueError:
@@ -105,7 +113,7 @@ class DockerApi:
         if client is not None:
             client.close()
 
-    def _read(self, path: str, params: Mapping[str, str] | None) -> str:
+    def _read(self, path: str, params: Mapping[str, str] | None) -> bytes:
         """The whole body of an answer 200."""
         deadline = time.monotonic() + 2 * self._place.timeout
         body = bytearray()
@@ -122,7 +130,7 @@ class DockerApi:
             raise self._failed(error, path) from None
         if response.status_code != 200:
             raise ApiError(refused(response.status_code, bytes(body), self._place.host, path), response.status_code)
-        return body.decode("utf-8", "replace")
+        return bytes(body)
 
     def _get(self, path: str, params: Mapping[str, str] | None, patience: float) -> requests.Response:
         assert self._client is not None

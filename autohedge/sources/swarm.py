@@ -11,16 +11,16 @@ It must not know: what makes a service a backend (rules/swarm.py), how often it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 from autohedge.core.types import Blind
 from autohedge.rules.gossip import members
 from autohedge.rules.swarm import Reader, Wanted
-from autohedge.rules.tasks import begins, network_id
+from autohedge.rules.tasks import Service, Task, begins, network_id, nodes_down
 from autohedge.settings.swarm import Engine, Swarm
 from autohedge.sources.docker_api import DockerApi
 from autohedge.sources.following import EngineSource, Survey, View
+from autohedge.sources.recalling import Breath, Recall
 
 SERVICES = {"type": ["service", "node"]}
 NETWORKS = {"type": ["network", "container"]}  # all that a node without a manager's picture is told: its own containers
@@ -32,7 +32,7 @@ def swarm_source(settings: Swarm, name: str = "swarm") -> EngineSource:
     """The source that these settings ask for."""
     if settings.member:
         return EngineSource(settings, name, _by_gossip(settings), NETWORKS)
-    return EngineSource(settings, name, _by_lists(settings), SERVICES)
+    return EngineSource(settings, name, ByLists(settings), SERVICES)
 
 
 def wanted_of(settings: Engine) -> Wanted:
@@ -47,19 +47,45 @@ def wanted_of(settings: Engine) -> Wanted:
     )
 
 
-def _by_lists(settings: Swarm) -> Survey:
-    reader = Reader(wanted_of(settings))
+class Lists(NamedTuple):
+    """What one look brought: the Id of the network, the two long lists as they came, and the nodes that are down."""
 
-    def survey(api: DockerApi) -> View:
-        network = _network(api, settings)
+    network: str
+    services: bytes
+    tasks: bytes
+    down: frozenset[str]
+
+
+class ByLists:
+    """The picture of a manager. What did not change since the last look is not worked out again."""
+
+    def __init__(self, settings: Swarm) -> None:
+        self._settings = settings
+        self._reader = Reader(wanted_of(settings))
+        self._last: tuple[Lists, View] | None = None
+        self._services: Recall[Service | str]
+        self._tasks: Recall[Task | str]
+
+    def __call__(self, api: DockerApi) -> View:
+        network = _network(api, self._settings)
         if network is None:
-            return View(Blind(f"the swarm has no overlay network called {settings.network} (sources.swarm.network)"))
-        services = api.list("/services")
-        tasks = Passing(api.list("/tasks", {"desired-state": ["running"]}))
-        seen = reader.look(network, services, tasks, api.list("/nodes"))
-        return View(seen, tasks.beginning and tasks.number <= FEW)
+            name = self._settings.network
+            return View(Blind(f"the swarm has no overlay network called {name} (sources.swarm.network)"))
+        tasks = {"desired-state": ["running"]}
+        lists = Lists(network, api.read("/services"), api.read("/tasks", tasks), nodes_down(api.list("/nodes")))
+        if self._last is None or self._last[0] != lists:
+            if self._last is None or self._last[0].network != network:
+                self._services = Recall(lambda raw: self._reader.service(raw, network))
+                self._tasks = Recall(lambda raw: self._reader.task(raw, network))
+            self._last = lists, self._view(api, lists)
+        return self._last[1]
 
-    return survey
+    def _view(self, api: DockerApi, lists: Lists) -> View:
+        breathe = Breath()
+        services = self._services.take(lists.services, api.who("/services"), breathe)
+        tasks = self._tasks.take(lists.tasks, api.who("/tasks"), breathe)
+        beginning = len(tasks) <= FEW and any(begins(one) for one in tasks if isinstance(one, Task))
+        return View(self._reader.look(services, tasks, lists.down, breathe), beginning)
 
 
 def _by_gossip(settings: Swarm) -> Survey:
@@ -82,18 +108,3 @@ def _by_gossip(settings: Swarm) -> Survey:
 
 def _network(api: DockerApi, settings: Swarm) -> str | None:
     return network_id(api.list("/networks", {"name": [settings.network], **OVERLAYS}), settings.network)
-
-
-class Passing:
-    """Tasks that are read one by one, with rests (docker_api.py). When they are through, it is known whether one of them begins."""
-
-    def __init__(self, tasks: Iterable[Any]) -> None:
-        self._tasks = tasks
-        self.number = 0
-        self.beginning = False
-
-    def __iter__(self) -> Iterator[Any]:
-        for task in self._tasks:
-            self.number += 1
-            self.beginning = self.beginning or begins(task)
-            yield task

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autohedge.core.types import Seen
 from autohedge.rules.guarding import Subject
 from autohedge.rules.keeping import DEFAULT_ENV
 from autohedge.rules.stripping import event, stripper
 from autohedge.rules.swarm import Reader, Wanted
 from autohedge.rules.tasks import STACK as STACK_LABEL
+from autohedge.rules.tasks import nodes_down
 from tests.support.swarm import INGRESS, container, node, service, task
 from tests.support.swarm import NETWORK as NETWORK_ID
 
@@ -304,6 +306,13 @@ def test_other_events_are_not_told(kind: object, action: str) -> None:
     assert event({"Type": kind, "Action": action, "Actor": {}}) is None
 
 
+def seen_of(services: Any, tasks: Any, nodes: Any) -> Seen:
+    """What discovery makes of these lists."""
+    reader = Reader(Wanted())
+    read = [reader.service(raw, NETWORK_ID) for raw in services]
+    return reader.look(read, [reader.task(raw, NETWORK_ID) for raw in tasks], nodes_down(nodes))
+
+
 def test_discovery_finds_the_same_through_the_guard() -> None:
     """The rules read stripped lists as they read whole ones: backends, ports, models, limits, and every note about a label."""
     spec = container(
@@ -336,12 +345,12 @@ def test_discovery_finds_the_same_through_the_guard() -> None:
         task(name, f"10.0.1.{number}", spec if "vllm" in name or name == "web" else shell)
         for number, name in enumerate(("vllm-a", "vllm-a", "web", "llamacpp-b", "two_vllm-a"), 3)
     ]
-    whole = Reader(Wanted()).look(NETWORK_ID, services, tasks, [node()])
+    whole = seen_of(services, tasks, [node()])
     kept = (
         stripped(Subject.SERVICES, services), stripped(Subject.TASKS, tasks), stripped(Subject.NODES, [node()])
     )  # fmt: skip
     assert "SECRET" not in json.dumps(kept)
-    assert Reader(Wanted()).look(NETWORK_ID, *kept) == whole
+    assert seen_of(*kept) == whole
     assert {backend.name for backend in whole.backends} == {
         "llamacpp-b",
         "two_vllm-a",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from autohedge.core.types import BackendSpec, Kind, Rank, Seen
 from autohedge.rules.swarm import MOST_NOTES, Reader, Wanted
+from autohedge.rules.tasks import nodes_down
 from tests.support.swarm import INGRESS, NETWORK, NODE, attachment, container, node, service, task
 
 STACK = "com.docker.stack.namespace"
@@ -19,7 +20,12 @@ ON = {"autohedge.enable": "true"}
 
 
 def looked(services: Sequence[Any], tasks: Sequence[Any], nodes: Sequence[Any] = (), **wanted: Any) -> Seen:
-    return Reader(Wanted(**wanted)).look(NETWORK, services, tasks, nodes or [node()])
+    return again(Reader(Wanted(**wanted)), services, tasks, nodes or [node()])
+
+
+def again(reader: Reader, services: Sequence[Any], tasks: Sequence[Any], nodes: Sequence[Any] = ()) -> Seen:
+    read = [reader.service(raw, NETWORK) for raw in services]
+    return reader.look(read, [reader.task(raw, NETWORK) for raw in tasks], nodes_down(nodes))
 
 
 def one(
@@ -333,10 +339,22 @@ def test_what_did_not_change_is_the_same_object() -> None:
     """A look that confirms costs the registry nothing."""
     reader = Reader(Wanted())
     services, tasks = [service("vllm-a"), service("vllm-b")], [task("vllm-a", "10.0.1.3")]
-    first = reader.look(NETWORK, services, tasks, [])
-    second = reader.look(NETWORK, services, [*tasks, task("vllm-b", "10.0.1.4")], [])
+    first = again(reader, services, tasks)
+    second = again(reader, services, [*tasks, task("vllm-b", "10.0.1.4")])
     assert second.backends[0] is first.backends[0]
     assert second.backends[1] != first.backends[1]
+
+
+@pytest.mark.parametrize(
+    ("was", "counts"), [("ready", True), ("unknown", True), ("disconnected", True), ("down", False)]
+)
+def test_only_a_node_that_is_down_is_down(was: str, counts: bool) -> None:
+    """After a change of leader every node is "unknown" for a moment while its tasks serve; moby #31999: a task says running
+    on a node that is down.
+    """
+    seen = looked([service("vllm-a")], [task("vllm-a", "10.0.1.3")], [node(state=was), node("other")])
+    assert hosts(seen.backends[0]) == (["10.0.1.3"] if counts else [])
+    assert counts or "its tasks are on a node that is down" in seen.notes[0]
 
 
 STATES = ("new", "pending", "starting", "running", "complete", "shutdown", "failed", "rejected", "orphaned")

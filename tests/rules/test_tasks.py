@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from autohedge.rules.tasks import UnreadableError, begins, network_id, nodes_down, service_of, task_of
-from tests.support.swarm import INGRESS, NETWORK, NODE, attachment, container, network, node, service, task
+from tests.support.swarm import INGRESS, NETWORK, attachment, container, network, node, service, task
 
 NOBODY: frozenset[str] = frozenset()
 
 
-def state(raw: dict[str, Any], down: frozenset[str] = NOBODY) -> str:
-    return task_of(raw, NETWORK, down, NOBODY).state
+def state(raw: dict[str, Any]) -> str:
+    return task_of(raw, NETWORK, NOBODY).state
 
 
 @pytest.mark.parametrize("wanted", ["running", "shutdown", "remove", "ready", "accepted", "complete"])
@@ -46,20 +46,12 @@ def test_why_a_task_does_not_count() -> None:
     assert state(task("a", "")) == "without an address on the network"
 
 
-@pytest.mark.parametrize(
-    ("was", "counts"), [("ready", True), ("unknown", True), ("disconnected", True), ("down", False)]
-)
-def test_only_a_node_that_is_down_is_down(was: str, counts: bool) -> None:
-    """After a change of leader every node is "unknown" for a moment while its tasks serve; moby #31999: a task says running
-    on a node that is down.
-    """
-    down = nodes_down([node(state=was), {"odd": 1}])
-    assert down == (NOBODY if counts else {NODE})
-    assert (state(task("a", "10.0.1.3"), down) == "") is counts
+def test_nodes_that_are_down() -> None:
+    assert nodes_down([node(), node("gone", "down"), node("odd", "unknown"), {"odd": 1}, None]) == {"gone"}
 
 
 def host(*attachments: dict[str, Any]) -> str:
-    return task_of(task("a", "") | {"NetworksAttachments": list(attachments)}, NETWORK, NOBODY, NOBODY).host
+    return task_of(task("a", "") | {"NetworksAttachments": list(attachments)}, NETWORK, NOBODY).host
 
 
 def test_the_address_is_the_one_on_our_network() -> None:
@@ -105,7 +97,7 @@ def test_what_is_no_service(raw: Any) -> None:
 )
 def test_what_is_no_task(change: dict[str, Any]) -> None:
     with pytest.raises(UnreadableError):
-        task_of(task("a", "10.0.1.3") | change, NETWORK, NOBODY, NOBODY)
+        task_of(task("a", "10.0.1.3") | change, NETWORK, NOBODY)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +113,8 @@ def test_what_is_no_task(change: dict[str, Any]) -> None:
 )
 def test_a_task_that_is_about_to_run(now: str, wanted: str, soon: bool) -> None:
     """No event tells when a task runs (swarm facts): whoever wants to know has to look."""
-    assert begins(task("a", "10.0.1.3", state=now, desired=wanted)) is soon
-    assert not begins(None)
-    assert not begins({"DesiredState": "running", "Status": None})
+    assert begins(task_of(task("a", "10.0.1.3", state=now, desired=wanted), NETWORK, NOBODY)) is soon
+    assert not begins(task_of(task("a", "", state=now, desired=wanted), NETWORK, NOBODY))
 
 
 def test_a_network_is_found_by_its_exact_name() -> None:

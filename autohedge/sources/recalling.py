@@ -1,0 +1,68 @@
+"""Lists that come again and again: each element is decoded and read once, while it stays the same.
+
+Rules
+- A list whose elements are objects that begin with their ID, as Docker writes them, is cut at their borders without decoding.
+  Inside of an element the same bytes would be between brackets, so a cut there leaves no JSON: then the whole list is decoded
+  as lists are.
+- Work on a thread holds the interpreter, and the event loop waits for it: after every `SLICE` seconds there is a rest.
+
+It must not know: what the elements mean.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from autohedge.sources.docker_api import REST, SLICE, elements
+
+T = TypeVar("T")
+
+HEAD, BORDER = b'{"ID":"', b'},{"ID":"'
+
+
+class Breath:
+    """Call it between two steps of long work."""
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + SLICE
+
+    def __call__(self) -> None:
+        if time.perf_counter() > self._until:
+            time.sleep(REST)
+            self._until = time.perf_counter() + SLICE
+
+
+class Recall(Generic[T]):
+    """What the elements of one list mean. `read` is asked once for each that is new."""
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read = read
+        self._known: dict[bytes, T] = {}
+
+    def take(self, body: bytes, who: str, breathe: Callable[[], object]) -> list[T]:
+        """What every element of the list means, in order. Raises ApiError for what is no list; `who` begins its sentence."""
+        body = body.strip()
+        if body.startswith(b"[" + HEAD) and body.endswith(b"}]"):
+            try:
+                return self._pieces(body, breathe)
+            except ValueError:
+                pass
+        return [self._read(element) for element in elements(body.decode("utf-8", "replace"), who)]
+
+    def _pieces(self, body: bytes, breathe: Callable[[], object]) -> list[T]:
+        known: dict[bytes, T] = {}
+        found = []
+        for piece in body[len(HEAD) + 1 : -2].split(BORDER):
+            breathe()
+            one = known.get(piece)
+            if one is None:
+                one = self._known.get(piece)
+                if one is None:
+                    one = self._read(json.loads(HEAD + piece + b"}"))
+                known[piece] = one
+            found.append(one)
+        self._known = known
+        return found
