@@ -29,7 +29,7 @@ class Speaker:
         changed = {"worker": str(candidate.replica.address), "old": moved.old, "new": moved.new, "reason": moved.reason}
         LOGGER.warning(
             "worker health changed: %s, model %s: %s -> %s (%s)",
-            *(candidate.replica.id, candidate.served, moved.old, moved.new, moved.reason),
+            *(candidate.replica.id, candidate.served or "not told yet", moved.old, moved.new, moved.reason),
             extra={"fields": {"msg": "worker health changed", "model": candidate.served, **changed}},
         )
         self._alerting.tell(*alerts.moved(candidate, moved, self._wall()))

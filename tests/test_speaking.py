@@ -47,6 +47,14 @@ def test_an_opening_is_a_line_with_its_figures_and_an_alert(caplog: pytest.LogCa
     assert len(ear.heard) == 1
 
 
+def test_a_replica_that_never_told_its_models_is_named_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    desk.add("a", backend("b", "h:1"))
+    with caplog.at_level(logging.WARNING):
+        speaker()[0].health(desk.candidates("b")[0], Transition(State.CLOSED, State.OPEN, "refused", 5.0))
+    assert "model not told yet: closed -> open" in caplog.text
+
+
 @pytest.mark.parametrize(("news", "alerts"), [(News.SEEN, 1), (News.HEARD, 0), (News.UNDONE, 1)])
 def test_a_retirement_is_told_by_who_saw_it(news: News, alerts: int) -> None:
     """One mail per fact, not one per worker."""
