@@ -42,7 +42,9 @@ PATH = "/workers"
 READ = ["GET", "HEAD"]
 RESOLVING = 2.0  # seconds that a resolver gets
 Counted = Callable[[], Iterable[Mapping[str, Any]]]
-LONGEST = 512  # characters of a model's name
+LONGEST = 512  # characters of a model's name or a label
+LABELS = 64
+URL_LENGTH = 2048
 
 
 def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple) -> APIRouter:
@@ -107,6 +109,8 @@ def worker_in(body: Mapping[str, Any]) -> Registered:
     url = body.get("url")
     if not isinstance(url, str) or not url.strip():
         raise _bad("url is required")
+    if len(url) > URL_LENGTH:
+        raise _bad(f"invalid url: it has over {URL_LENGTH} characters")
     try:
         address = guarded(place_of(url.strip()))
     except ValueError as error:
@@ -118,8 +122,8 @@ def worker_in(body: Mapping[str, Any]) -> Registered:
     if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
         raise _bad("priority must be a whole number, at least 0")
     labels = body.get("labels") or {}
-    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
-        raise _bad("labels must be an object of texts")
+    if not isinstance(labels, dict) or len(labels) > LABELS or not all(map(_short, (*labels, *labels.values()))):
+        raise _bad(f"labels must be an object of at most {LABELS} printable texts of at most {LONGEST} characters")
     return Registered(address, _text(body, "model_id"), kind, priority, MappingProxyType(labels))
 
 
@@ -127,9 +131,13 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     value = body.get(key)
     if value is None:
         return ""
-    if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
+    if not _short(value):
         raise _bad(f"{key} must be a printable text of at most {LONGEST} characters")
-    return value
+    return str(value)
+
+
+def _short(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST and value.isprintable()
 
 
 async def _object(request: Request, limit: int) -> dict[str, Any]:
