@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from autohedge.rules import labels
 from autohedge.rules.alerts import Topic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,13 @@ def test_operations_tell(told: str) -> None:
 def test_operations_explain_every_alert(topic: Topic) -> None:
     """Whoever gets the mail at night finds the line."""
     assert f"| `{topic.value}` |" in OPERATIONS
+
+
+def test_every_label_is_in_the_table() -> None:
+    """The labels that are read, and no others."""
+    table = OPERATIONS.partition("| label (under `deploy:`)")[2].partition("\n\n")[0]
+    cells = " ".join(line.split("|")[1] for line in table.splitlines()[2:])
+    assert set(re.findall(r"`autohedge\.(\w+)`", cells)) == set(labels._READERS)
 
 
 def test_the_reasons_of_a_blind_source_are_told_in_its_own_words() -> None:
