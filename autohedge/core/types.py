@@ -193,13 +193,16 @@ class LearnedModel:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What one replica told us at `at` (epoch seconds). `failed` is the reason when it did not answer (then keep the old)."""
+    """What one replica told us at `at` (epoch seconds). `failed` is the reason when it did not answer (then keep the old), `mute`
+    that it is well and will not tell: it wants a key that we have not, or it is no engine.
+    """
 
     kind: Kind
     models: tuple[LearnedModel, ...] = ()
     at: float = 0.0
     failed: str = ""
     slots: int | None = None  # requests the engine works on at once, where it says so
+    mute: bool = False
 
 
 class Seat:

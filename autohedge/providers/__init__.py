@@ -103,7 +103,9 @@ def lesson(kind: Kind, replies: Replies, now: float) -> Lesson:
     dialect = DIALECTS[kind]
     models = dialect.lessons(replies, now)
     if models is None:
-        return Lesson(kind, at=now, failed=_why(dialect, replies))
+        answered = [reply.status for reply in replies.values() if reply.status]
+        mute = bool(answered) and max(answered) < 500
+        return Lesson(kind, at=now, failed=_why(dialect, replies), mute=mute)
     return Lesson(kind, models, now, slots=dialect.slots(replies))
 
 

@@ -66,6 +66,7 @@ class _Turn:
     poked: bool = False
     failures: int = 0
     reason: str = ""
+    mute: bool = False
 
 
 class Learner:
@@ -95,9 +96,9 @@ class Learner:
         return {name: turn.reason for name, turn in self._turns.items() if turn.reason}
 
     def may_tell(self, replica_id: str) -> bool:
-        """Whether one that told nothing yet may still do so. One that wants a key which only clients have will not."""
+        """Whether one that told nothing yet may still do so: it was not asked, is away or loads."""
         turn = self._turns.get(replica_id)
-        return turn is None or not turn.reason.startswith(("401:", "403:"))
+        return turn is None or not turn.mute
 
     def wake(self) -> None:
         """The registry may have new replicas; they are asked at once."""
@@ -212,7 +213,7 @@ class Learner:
             timer.cancel()
             place.leave()
         _tell(turn, lesson)
-        turn.reason = lesson.failed
+        turn.reason, turn.mute = lesson.failed, lesson.mute
         turn.failures = turn.failures + 1 if lesson.failed else 0
         back_off = min(FIRST_WAIT * 2 ** min(turn.failures - 1, 10), LONGEST_WAIT)
         turn.ended = loop.time()

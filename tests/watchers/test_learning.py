@@ -269,12 +269,25 @@ def test_a_silent_replica_is_asked_less_and_less_until_it_answers() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(("reply", "may"), [(SILENCE, True), (Reply(401), False), (Reply(403), False)])
-def test_one_that_wants_another_key_will_not_tell(reply: Reply, may: bool) -> None:
-    """R40: a dead one may still serve what somebody asks for; one whose key only clients have never says."""
+@pytest.mark.parametrize("kind", [Kind.OPENAI, Kind.AUTO])
+@pytest.mark.parametrize(
+    ("reply", "may"),
+    [
+        (SILENCE, True),
+        (Reply(503, b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'), True),
+        (Reply(502, b"<html>"), True),
+        (Reply(401), False),
+        (Reply(403), False),
+        (Reply(404, b"no such page"), False),
+        (Reply(200, b"<html>a shop</html>"), False),
+    ],
+    ids=["away", "loading", "a proxy whose engine is away", "another key", "forbidden", "no engine", "a page"],
+)
+def test_who_may_still_tell_its_models(reply: Reply, may: bool, kind: Kind) -> None:
+    """R40: who is away may serve what somebody asks for; who wants a key that only clients have, or is no engine, never says."""
 
     async def main() -> None:
-        world = World.of(seen(backend("a", "t1", kind=Kind.OPENAI)), t1=lambda _path: reply)
+        world = World.of(seen(backend("a", "t1", kind=kind)), t1=lambda _path: reply)
         world.learner = Learner(world.registry, world.engines, lambda: 1000.0)
         assert world.learner.may_tell("a@t1:8000")
         await world.spend(1)
