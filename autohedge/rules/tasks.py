@@ -22,6 +22,7 @@ from autohedge.core.types import NOTHING
 from autohedge.rules.arguments import env_of
 
 STACK = "com.docker.stack.namespace"
+_EMPTY: dict[str, Any] = {}  # never written to
 RUNNING, DOWN = "running", "down"
 BEGINNING = frozenset({"assigned", "accepted", "preparing", "ready", "starting"})  # not pending: that may last for ever
 
@@ -158,10 +159,10 @@ def _container(parent: Mapping[str, Any], allowed: frozenset[str]) -> Container:
 
 def _mapping(raw: Any, key: str) -> Mapping[str, Any]:
     """What stands under `key`; an absent or null mapping is empty."""
-    value = raw.get(key) if isinstance(raw, Mapping) else raw
+    value = raw.get(key) if isinstance(raw, dict) else raw
     if value is None:
-        return NOTHING
-    if not isinstance(value, Mapping):
+        return _EMPTY
+    if not isinstance(value, dict):
         raise UnreadableError(key)
     return value
 
@@ -176,7 +177,7 @@ def _listed(raw: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _text(raw: Any, key: str) -> str:
-    value = raw.get(key) if isinstance(raw, Mapping) else None
+    value = raw.get(key) if isinstance(raw, dict) else None
     if not isinstance(value, str) or not value:
         raise UnreadableError(key)
     return value
