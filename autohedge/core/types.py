@@ -129,6 +129,8 @@ class BackendSpec:
         False  # serves the declared models under these very names, and neither its own name nor what its engine lists
     )
     by_args: bool = False
+    stack: str = ""  # who deployed it, where a source tells: a model of two stacks belongs to the first
+    shares: tuple[str, ...] = ()  # models that it may serve beside another stack; "*" is all of them
     takes_any: bool = False  # answers for whatever model is asked: eidex's worker without a model_id
     aliases: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     hints: Limits = UNKNOWN_LIMITS

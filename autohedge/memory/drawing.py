@@ -6,6 +6,8 @@ Rules
 - What is drawn in steps is the same as what would be drawn from nothing.
 - A route's candidates stand in the order of the backends and their addresses, the lower priority number first. A name that
   somebody offers firmly counts nobody's spare offer.
+- A model that backends of several stacks serve belongs to the stack whose backend came first: who may deploy a service must not
+  get another's traffic by it. What a backend `shares` and what belongs to no stack (the operator's own word) stays.
 - A replica stays the same object while its address and its tenant do. When a backend is renamed, the seat goes along.
 
 It must not know: sources, clocks, who reads the routes.
@@ -15,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autohedge.core.types import NOTHING, Address, Candidate, Lesson, Limits, Replica, Route, Seat
 from autohedge.memory.identity import NOBODY, Basis, Strangers, standing
 from autohedge.memory.merging import Backend, endpoint
 from autohedge.memory.picture import Offers, offers_of, replica_id, route_of
+
+EVERY = "*"  # in `shares`
 
 
 @dataclass(slots=True)
@@ -32,6 +37,13 @@ class Heard:
     def keep_only(self, replicas: Mapping[str, Replica]) -> None:
         self.lessons = {name: lesson for name, lesson in self.lessons.items() if name in replicas}
         self.taught = {name: limits for name, limits in self.taught.items() if name in replicas}
+
+
+class Contested(NamedTuple):
+    """A model that another stack has: whose it is, and the backends that do not get it."""
+
+    owner: str
+    others: tuple[str, ...]
 
 
 class Drawing:
@@ -48,6 +60,7 @@ class Drawing:
         self._spare: dict[str, dict[str, Candidate]] = {}
         self._wild: dict[str, Candidate] = {}
         self._gone: list[str] = []
+        self.contested: dict[str, Contested] = {}  # by the name of the model
 
     @property
     def strangers(self) -> Mapping[str, str]:
@@ -164,17 +177,37 @@ class Drawing:
         for name in names:
             offered = self._firm.get(name) or self._spare.get(name) or {}
             ids = sorted(offered, key=lambda one: (offered[one].backend.priority, self._rank[one]))
+            ids = self._rightful(name, ids, offered)
             if ids or name in self._known:
                 owners = [self.bases[one].offers.owners for one in ids]
                 made[name] = route_of(name, [offered[one] for one in ids], owners)
             else:
                 made[name] = None
+                self.contested.pop(name, None)
         if not made:
             return
         routes = {**self.routes, **made}
         if self.routes.keys() != routes.keys():
             routes = dict(sorted(routes.items()))
         self.routes = {name: route for name, route in routes.items() if route is not None}
+
+    def _rightful(self, name: str, ids: list[str], offered: Mapping[str, Candidate]) -> list[str]:
+        """Those of the replicas that may serve a name."""
+        self.contested.pop(name, None)
+        if len({offered[one].backend.stack for one in ids} - {""}) < 2:
+            return ids
+        first = min((one for one in ids if offered[one].backend.stack), key=self._rank.__getitem__)
+        owner = offered[first].backend.stack
+        kept, others = [], set()
+        for one in ids:
+            spec = offered[one].backend
+            if spec.stack in {"", owner} or not {name, EVERY}.isdisjoint(spec.shares):
+                kept.append(one)
+            else:
+                others.add(spec.name)
+        if others:
+            self.contested[name] = Contested(owner, tuple(sorted(others)))
+        return kept
 
 
 def _place(address: Address) -> tuple[object, ...]:

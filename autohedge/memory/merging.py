@@ -158,6 +158,8 @@ def _joined(first: BackendSpec, later: BackendSpec) -> BackendSpec:
         models=_distinct((*first.models, *later.models)),
         exact=first.exact and later.exact,
         by_args=first.by_args or later.by_args,
+        stack=first.stack if first.stack == later.stack else "",  # what the operator names himself is nobody's claim
+        shares=_distinct((*first.shares, *later.shares)),
         takes_any=first.takes_any or later.takes_any,
         aliases=_filled(first.aliases, later.aliases),
         hints=combined(first.hints, later.hints),

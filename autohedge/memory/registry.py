@@ -42,6 +42,7 @@ from autohedge.memory.uniting import Change, Uniting
 
 NAMES_COMPARED = 200  # for "did you mean": difflib takes up to 40 us a name
 NAME_LENGTH = 100
+MOST_NOTES = 100  # of one source, about what was drawn
 
 
 class Registry:
@@ -128,14 +129,21 @@ class Registry:
         self.snapshot = replace(self.snapshot, sources=self._sources())
 
     def _sources(self) -> Mapping[str, SourceView]:
-        strange: dict[str, tuple[str, ...]] = {}
+        drawn: dict[str, list[str]] = {}
         for name, why in self._drawing.strangers.items():
             for origin in self._drawing.bases[name].backend.spec.origins:
-                strange[origin] = (*strange.get(origin, ()), f"replica {name} is left out: {why}")
+                drawn.setdefault(origin, []).append(f"replica {name} is left out: {why}")
+        for model, (owner, others) in self._drawing.contested.items():
+            for name in others:
+                for origin in self._union.backends[name].spec.origins:
+                    told = (
+                        f"service {name} does not serve {model}: it belongs to stack {owner} (shared_models allows it)"
+                    )
+                    drawn.setdefault(origin, []).append(told)
         merged = self._union.notes
         return MappingProxyType(
             {
-                name: replace(view, notes=view.notes + merged.get(name, ()) + strange.get(name, ()))
+                name: replace(view, notes=(*view.notes, *merged.get(name, ()), *drawn.get(name, ())[:MOST_NOTES]))
                 for name, view in self._views.items()
             }
         )

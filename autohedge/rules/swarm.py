@@ -10,7 +10,7 @@ Rules
 - Port: label, then arguments, then environment, then the usual one of the engine.
 - The name only suggests an engine; unless a label says it, the engine is asked what it is.
 - A model belongs to the stack that claimed it first; a service of another stack that claims it as well is left out, unless
-  `shared` allows. An address that two tasks have belongs to the newer one.
+  `shared` allows. What its engine lists without a claim is held the same way where routes are drawn (memory/drawing.py). An address that two tasks have belongs to the newer one.
 - A service that cannot be read is left out and told. It spoils nothing else.
 
 It must not know: how Docker is asked, settings, snapshots.
@@ -63,6 +63,10 @@ class Wanted:
     model_env: tuple[str, ...] = ("MODEL",)
     window_env: tuple[str, ...] = ("MAX_MODEL_LEN",)
     port_env: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        return tuple(sorted(self.shared))
 
     @property
     def env(self) -> frozenset[str]:
@@ -199,7 +203,7 @@ def found(service: Service, tasks: Sequence[Task], wanted: Wanted) -> Found:
     claims = _claims(service, usable, marks, wanted)
     said = list(claims.values()) or [claim(service, service.container, marks, wanted)]
     usual = DIALECTS[kind].default_port
-    return Found(_spec(service, marks, said, _places(usable, claims, usual)), tuple(notes))
+    return Found(_spec(service, marks, said, _places(usable, claims, usual), wanted.shares), tuple(notes))
 
 
 def _claims(service: Service, tasks: Sequence[Task], marks: Marks, wanted: Wanted) -> dict[str, Claim]:
@@ -244,7 +248,9 @@ def _places(tasks: Sequence[Task], claims: Mapping[str, Claim], usual: int) -> t
     return tuple(Address(task.host, claims[task.id].port or usual, tenant=task.id[:TENANT]) for task in tasks)
 
 
-def _spec(service: Service, marks: Marks, said: Sequence[Claim], places: tuple[Address, ...]) -> BackendSpec:
+def _spec(
+    service: Service, marks: Marks, said: Sequence[Claim], places: tuple[Address, ...], shares: tuple[str, ...]
+) -> BackendSpec:
     first, *others = said
     models = tuple(name for name in first.models if all(name in one.models for one in others))
     window = first.window if all(one.window == first.window for one in others) else None
@@ -262,6 +268,8 @@ def _spec(service: Service, marks: Marks, said: Sequence[Claim], places: tuple[A
         pool=marks.pool,
         priority=DEFAULT.priority if marks.priority is None else marks.priority,
         weight=DEFAULT.weight if marks.weight is None else marks.weight,
+        stack=service.stack,
+        shares=shares,
         labels={"stack": service.stack} if service.stack else {},
     )
 
