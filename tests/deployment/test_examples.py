@@ -55,6 +55,12 @@ def test_one_machine_without_a_swarm() -> None:
     assert grace > loaded.server.drain + loaded.server.grace >= loaded.timeouts.total
 
 
+def test_every_service_knows_how_its_image_is_built() -> None:
+    """Compose pulls what has no `build`, before it builds the rest: a fresh machine would stop there."""
+    assert {service["build"] for service in compose()["services"].values()} == {"."}
+    assert len({service["image"] for service in compose()["services"].values()}) == 1
+
+
 def test_the_sample_engines_are_started_with_words_that_exist() -> None:
     for name, service in compose()["services"].items():
         if name.startswith("engine-"):
