@@ -34,6 +34,7 @@ __all__ = ["Entry", "Health", "Opening", "Rules"]
 
 ANSWER = Verdict.ANSWER  # looked up in its enum it costs every request
 WISHES = 1000  # kept at most; the oldest goes first
+PICTURE = 1.0  # seconds
 UNLISTED = 600.0  # seconds that a pair is kept which no lesson lists
 GOOD = ALIVE | {Verdict.ANSWER}
 OUT = frozenset({State.OPEN, State.HALF_OPEN})
@@ -59,6 +60,7 @@ class Health:
             tuple[str, str], tuple[Opening, float]
         ] = {}  # of pairs that are not known yet, with their end
         self._begun: dict[str, float] = {}
+        self._settled: tuple[object, float] = (None, 0.0)  # the routes that were gone through last, and when
 
     # --- asked by the plan --------------------------------------------------------------------------------------------
 
@@ -138,8 +140,13 @@ class Health:
 
     def settle(self, snapshot: Snapshot, now: float) -> None:
         """Know every pair of the snapshot, so that pools have their size; take over the openings that waited for them; forget
-        models that a replica does not serve any more and that nobody asked for lately.
+        models that a replica does not serve any more and that nobody asked for lately. The same picture is not gone through
+        again within `PICTURE` seconds: with two thousand replicas that takes milliseconds.
         """
+        routes, at = self._settled
+        if snapshot.routes is routes and now - at < PICTURE and not self._pending:
+            return
+        self._settled = snapshot.routes, now
         listed = {(one.replica.id, one.served): one for one in snapshot.everybody()}
         for candidate in listed.values():
             self.entry(candidate, now)

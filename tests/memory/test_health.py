@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autohedge.core.types import Attempt, Candidate, Judgement, Outcome, Verdict
-from autohedge.memory.entry import Opening, Rules
+from autohedge.memory.entry import Entry, Opening, Rules
 from autohedge.memory.health import WISHES, Health
+from autohedge.memory.registry import Registry
 from autohedge.memory.tuning import rules_of
 from autohedge.rules.breaker import DEFAULT, Options
 from autohedge.rules.standing import State, Tier, Via, Wish
 from autohedge.settings.model import Settings
 from tests.memory.patients import A, C, D, S, Ward, busy, candidate, probed, snapshot
+from tests.support.world import backend, seen
 
 ONE, TWO, THREE = candidate("h1"), candidate("h2"), candidate("h3")
 
@@ -554,3 +557,25 @@ def test_a_replica_without_a_place_is_well_until_something_speaks_against_it() -
     assert not ward.health.well(ONE.replica, (), ward.now)
     assert not ward.health.well(ONE.replica, (ONE,), ward.now)
     assert ward.health.well(TWO.replica, (TWO,), ward.now)
+
+
+def test_the_same_picture_is_gone_through_once_a_second() -> None:
+    """Every round of every watcher settles first; with two thousand replicas only a new picture may cost that."""
+    health = Health(lambda: 0.5)
+    registry = Registry()
+    registry.apply("one", seen(backend("a", "t1", models=("m",))), 1.0)
+    gone_through: list[float] = []
+    made = health.entry
+
+    def entry(candidate: Candidate, now: float) -> Entry:
+        gone_through.append(now)
+        return made(candidate, now)
+
+    with mock.patch.object(health, "entry", entry):
+        for now in (0.0, 0.1, 0.9):
+            health.settle(registry.snapshot, now)
+        assert gone_through == [0.0]
+        health.settle(registry.snapshot, 1.0)
+        registry.apply("one", seen(backend("a", "t2", models=("m",))), 1.0)
+        health.settle(registry.snapshot, 1.1)
+    assert gone_through == [0.0, 1.0, 1.1]
