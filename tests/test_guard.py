@@ -264,7 +264,7 @@ def test_a_hung_engine_is_a_504_in_time(tmp_path: Path) -> None:
             began = time.monotonic()
             told = await client.get("/tasks")
             assert told.status_code == 504
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 9
 
     run(main())
 
