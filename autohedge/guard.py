@@ -188,7 +188,7 @@ class Guard:
         before, made = self._last.pop(question.target, (b"", b""))
         if found != before or not found:
             try:
-                made = json.dumps(self._strip[question.subject](json.loads(found))).encode()
+                made = json.dumps(self._strip[question.subject](json.loads(found)), separators=(",", ":")).encode()
             except (ValueError, RecursionError):
                 raise Unreachable(502, "the engine's answer is no JSON") from None
         if len(found) <= LARGEST // 8:

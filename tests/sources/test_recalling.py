@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autohedge.rules.guarding import Subject
+from autohedge.rules.stripping import stripper
 from autohedge.sources.docker_api import REST, SLICE
 from autohedge.sources.docker_errors import ApiError
-from autohedge.sources.recalling import Breath, Recall
+from autohedge.sources.recalling import HEAD, Breath, Recall
+from tests.support.swarm import task
 
 TEXT = st.text(max_size=6) | st.sampled_from(['},{"ID":"', '"}', "}]", "[{"])
 VALUE = st.recursive(
@@ -80,3 +83,14 @@ def test_a_breath_is_taken_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> 
         breathe()
         now += SLICE * 0.6
     assert rests == [REST] * 4
+
+
+def test_a_guard_s_list_is_cut_as_the_engine_s_is() -> None:
+    """docker-guard writes what it lets through anew: compact, and the ID first."""
+    strip = stripper(Subject.TASKS, frozenset())
+    written = compact(strip([task("a", "10.0.1.3"), task("a", "10.0.1.4")]))
+    assert written.startswith(b"[" + HEAD)
+    recall: Recall[Any] = Recall(lambda raw: raw)
+    first, second = (recall.take(written, "x", nothing) for _ in range(2))
+    assert first == second == json.loads(written)
+    assert all(one is two for one, two in zip(first, second, strict=True))
