@@ -51,6 +51,11 @@ class Report:
         ]
 
     @property
+    def slowest(self) -> Heard:
+        """The plain request that took longest."""
+        return max((one for one in self.heard if not one.stream), key=lambda one: one.took)
+
+    @property
     def speakers(self) -> Counter[str]:
         return Counter(one.speaker for one in self.heard if one.speaker)
 
@@ -90,11 +95,12 @@ class Load:
         streams: float = 0.2,
         models: Sequence[str] = ("sample",),
         choose: Callable[[], Sequence[str]] | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.report = Report()
         self.models = list(models)
         self._choose = choose or (lambda: targets)
-        self._rate, self._streams = rate, streams
+        self._rate, self._streams, self._patience = rate, streams, patience
         self._ended = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="load")
         self._kept: dict[str, list[_Wire]] = {}
@@ -132,13 +138,13 @@ class Load:
         kept = number % 2 == 0 and not stream
         wire, fault = None, ""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self._patience):
                 wire = await self._wire(door, kept)
                 again = wire.served > 0
                 await wire.ask(model, stream)
                 fault = wire.fault(stream)
         except TimeoutError:
-            fault = f"no end after {PATIENCE} s"
+            fault = f"no end after {self._patience} s"
         except (OSError, httptools.HttpParserError) as error:
             fault = f"{type(error).__name__}: {error}"
         speaker = wire.speaker if wire is not None else ""

@@ -83,6 +83,25 @@ def edge(**more: Any) -> Service:
     }
 
 
+def guard(node: Node) -> Service:
+    """docker-guard where the managers are. The tests' kernel has no virtual addresses, so its name gives the task's own."""
+    return {
+        "image": images.PROJECT,
+        "command": ["docker-guard"],
+        "volumes": [socket(node)],
+        "user": "0",
+        "healthcheck": {"disable": True},
+        "networks": ["backends"],
+        "stop_grace_period": "2s",
+        "deploy": {"endpoint_mode": "dnsrr", "restart_policy": {"delay": "1s"}, **on(node)},
+    }
+
+
+def on(node: Node) -> dict[str, Any]:
+    """`deploy` of a service that stays on one node."""
+    return {"placement": {"constraints": [f"node.hostname=={node.name}"]}}
+
+
 def splitter(service: str, published: int, target: int = PORT, network: str = "backends") -> Service:
     """The ingress of these tests; needs the config that `deploy` hands along under the name "splitter"."""
     return {
@@ -102,7 +121,7 @@ def deploy(
     runs on the managers: there may be workers, and they have not all images.
     """
     here = {"placement": {"constraints": ["node.role==manager"]}}
-    services = {key: {**service, "deploy": here | service.get("deploy", {})} for key, service in services.items()}
+    services = {key: _placed(service, here) for key, service in services.items()}
     configs = {"splitter": Path(__file__).with_name("splitter.py").read_text(), "edge": json.dumps(edge_config)}
     used = {one["source"] for service in services.values() for one in service.get("configs", ())}
     networks = {net for service in services.values() for net in service.get("networks", ())}
@@ -118,6 +137,10 @@ def deploy(
         }
         words = ("stack", "deploy", "--resolve-image", "never", "--compose-file", "-", name)
         node.docker(*words, given=json.dumps(file))
+
+
+def _placed(service: Service, here: dict[str, Any]) -> Service:
+    return {**service, "deploy": here | service.get("deploy", {})}
 
 
 def remove(node: Node, *stacks: str) -> None:
