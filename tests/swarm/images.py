@@ -4,7 +4,7 @@
   CA bundle and pip's settings, so that the project's Dockerfile is built as it is, with nothing added for the tests.
 - The project's own image comes from its own Dockerfile, in the folder as it lies there.
 - `valkey/valkey:8` is Debian's Redis under Valkey's names: the same protocol, the same options, as far as the stack uses them.
-- The engine's image is the project's, plus the llama.cpp wheel and two models that the demo writes.
+- The engine's image is the project's, plus the llama.cpp wheel. It takes llama-server's own words.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.swarm.node import Node
@@ -50,14 +51,24 @@ ENTRYPOINT ["docker-entrypoint.sh"]
 CMD ["valkey-server"]
 """
 
+# The real engine under its own program's words: `--model`, `--ctx-size` and the like are llama-server's.
+LLAMA = """
+import sys
+from autohedge.demo.llama_server import main
+OURS = {"--ctx-size": "--window", "--parallel": "--slots"}
+words = [OURS.get(word, word) for word in sys.argv[1:]]
+at = words.index("--model")
+raise SystemExit(main([words[at + 1], *words[:at], *words[at + 2:]]))
+"""
+
 ENGINE_FILE = f"""
 FROM {PROJECT}
 USER root
-RUN /usr/bin/python3 -m pip --python /opt/autohedge/bin/python install --quiet {{wheels}} \\
-    && mkdir -p /models \\
-    && python -m autohedge.demo.tiny_model /models/one.gguf --seed 1 --window 512 \\
-    && python -m autohedge.demo.tiny_model /models/two.gguf --seed 2 --window 512
-ENTRYPOINT []
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends curl libgomp1 && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+RUN /usr/bin/python3 -m pip --python /opt/autohedge/bin/python install --quiet {{wheels}}
+COPY llama.py /llama.py
+ENTRYPOINT ["python", "/llama.py"]
+CMD []
 HEALTHCHECK NONE
 """
 
@@ -89,9 +100,10 @@ def valkey(node: Node) -> None:
 
 
 def engine(node: Node) -> None:
-    """Real llama.cpp with two models. The sample engine needs no image but the project's."""
+    """Real llama.cpp. The sample engine needs no image but the project's."""
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["demo"]
-    _small(node, ENGINE, ENGINE_FILE.format(wheels=" ".join(f"'{wheel}'" for wheel in extra)))
+    recipe = ENGINE_FILE.format(wheels=" ".join(f"'{wheel}'" for wheel in extra))
+    _small(node, ENGINE, recipe, {"llama.py": LLAMA})
 
 
 def build(node: Node, tag: str, context: Path) -> None:
@@ -130,10 +142,11 @@ def recipe_of(node: Node, tag: str) -> str:
         return ""
 
 
-def _small(node: Node, tag: str, recipe: str) -> None:
-    """Build from a Dockerfile alone."""
+def _small(node: Node, tag: str, recipe: str, files: Mapping[str, str] | None = None) -> None:
+    """Build from a Dockerfile and the files that it copies."""
     with tempfile.TemporaryDirectory(dir=node.live) as folder:
-        (Path(folder) / "Dockerfile").write_text(recipe)
+        for name, text in {"Dockerfile": recipe, **(files or {})}.items():
+            (Path(folder) / name).write_text(text)
         build(node, tag, Path(folder))
 
 

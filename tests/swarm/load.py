@@ -21,7 +21,7 @@ from typing import Self
 
 import httptools
 
-SPEAKER = re.compile(rb'"content": ?"([^" ]+)')
+SPEAKER = re.compile(rb'"content": ?" ?([^" ]+)')
 PATIENCE = 20.0  # seconds for one answer
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,10 +150,22 @@ class Node:
 
     # --- talking to it ----------------------------------------------------------------------------------------------
 
-    def docker(self, *words: str, timeout: float = PATIENCE, given: str | None = None) -> str:
+    def docker(
+        self,
+        *words: str,
+        timeout: float = PATIENCE,
+        given: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> str:
         """The command line client against this engine."""
-        env = {"DOCKER_CONFIG": str(self.place.live / "client"), "DOCKER_BUILDKIT": "0"}
-        return run(client(), "-H", f"unix://{self.socket}", *words, timeout=timeout, env=env, given=given)
+        own = {"DOCKER_CONFIG": str(self.place.live / "client"), "DOCKER_BUILDKIT": "0", **(env or {})}
+        return run(client(), "-H", f"unix://{self.socket}", *words, timeout=timeout, env=own, given=given, cwd=cwd)
+
+    def log(self, service: str) -> list[str]:
+        """What the tasks of a service have written, to either of their outputs."""
+        words = (client(), "-H", f"unix://{self.socket}", "service", "logs", "--raw", service)
+        return run("sh", "-c", 'exec "$@" 2>&1', "sh", *words).splitlines()
 
     def tried(self, *words: str, timeout: float = PATIENCE) -> bool:
         return tried(client(), "-H", f"unix://{self.socket}", *words, timeout=timeout)

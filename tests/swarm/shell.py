@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,7 +23,13 @@ class CommandError(RuntimeError):
         self.code, self.output = code, output
 
 
-def run(*words: str, timeout: float = PATIENCE, env: Mapping[str, str] | None = None, given: str | None = None) -> str:
+def run(
+    *words: str,
+    timeout: float = PATIENCE,
+    env: Mapping[str, str] | None = None,
+    given: str | None = None,
+    cwd: Path | None = None,
+) -> str:
     """Run a command; its standard output without the last newline. Raises CommandError."""
     done = subprocess.run(
         words,
@@ -32,6 +39,7 @@ def run(*words: str, timeout: float = PATIENCE, env: Mapping[str, str] | None = 
         timeout=timeout,
         env={**os.environ, **(env or {})},
         input=given,
+        cwd=cwd,
         stdin=subprocess.DEVNULL if given is None else None,
     )
     if done.returncode:

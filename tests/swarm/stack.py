@@ -54,7 +54,7 @@ def sample(
         if checked
         else {"disable": True},
         "deploy": {
-            "replicas": replicas,
+            **({} if (deploy or {}).get("mode") == "global" else {"replicas": replicas}),
             "labels": dict(labels or {}),
             "update_config": POLICY,
             "rollback_config": {"parallelism": 0, "monitor": "1s"},

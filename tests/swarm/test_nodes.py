@@ -22,6 +22,7 @@ from tests.swarm.shell import until
 pytestmark = [pytest.mark.swarm, pytest.mark.timeout(240)]
 BACKEND = "nodes_vllm-sample"
 DOOR = 9300
+Ways = tuple[Callable[[], None], Callable[[], None]]
 LONG = 60.0  # seconds that a caller waits here
 CONFIG = {
     "server": {"listen": f"0.0.0.0:{stack.PORT}"},
@@ -83,7 +84,6 @@ def wide(built: Cluster, three: Cluster) -> Iterator[Wide]:
     images.spread(three[1], three.nodes[1:], images.PROJECT)
     everywhere = {"mode": "global", "placement": {"constraints": []}}
     backend = stack.sample(deploy=everywhere)
-    del backend["deploy"]["replicas"]
     port = {"mode": "host", "target": stack.PORT, "published": DOOR}
     edge = stack.edge(ports=[port], deploy={**stack.EDGE_DEPLOY, **stack.on(three[3])})
     services = {"vllm-sample": backend, "edge": edge, "guard": stack.guard(three[1])}
@@ -108,8 +108,9 @@ def speaker(wide: Wide, node: Node) -> str:
     return f"{BACKEND}.{task['NodeID']}.{task['ID']}"
 
 
-def broken(wide: Wide, what: str, node: Node, do: Callable[[], None], mend: Callable[[], None]) -> Report:
-    """Do something to a node under load, print how soon it was noticed, and mend it."""
+def broken(wide: Wide, what: str, node: Node, ways: Ways, *, planned: bool = False) -> Report:
+    """Do something to a node under load, print how soon it was noticed, and mend it. `planned`: the node stays in the Swarm."""
+    do, mend = ways
     address, task = wide.address(node), speaker(wide, node)
     with Happenings(wide.manager, node) as seen, wide.load() as load:
         time.sleep(3)
@@ -117,7 +118,12 @@ def broken(wide: Wide, what: str, node: Node, do: Callable[[], None], mend: Call
         do()
         try:
             unused = wide.gone(address, at)
-            time.sleep(12 - min(unused, 12))
+            until(
+                lambda: planned or any(state == "down" for _, _, state in seen.nodes),
+                25,
+                what="Swarm calls the node down",
+            )
+            time.sleep(2)
         finally:
             mend()
         time.sleep(3)
@@ -133,11 +139,11 @@ def broken(wide: Wide, what: str, node: Node, do: Callable[[], None], mend: Call
 
 
 def test_a_worker_s_engine_is_killed(wide: Wide) -> None:
-    broken(wide, "engine killed", wide.swarm[2], wide.swarm[2].kill, wide.swarm[2].start)
+    broken(wide, "engine killed", wide.swarm[2], (wide.swarm[2].kill, wide.swarm[2].start))
 
 
 def test_a_cable_is_cut_and_healed(wide: Wide) -> None:
-    broken(wide, "cable cut", wide.swarm[2], wide.swarm[2].unplug, wide.swarm[2].plug)
+    broken(wide, "cable cut", wide.swarm[2], (wide.swarm[2].unplug, wide.swarm[2].plug))
 
 
 def test_a_node_is_drained(wide: Wide) -> None:
@@ -146,7 +152,8 @@ def test_a_node_is_drained(wide: Wide) -> None:
     def availability(word: str) -> None:
         wide.manager.docker("node", "update", "--availability", word, wide.swarm[2].name)
 
-    report = broken(wide, "drained", wide.swarm[2], lambda: availability("drain"), lambda: availability("active"))
+    ways = (lambda: availability("drain"), lambda: availability("active"))
+    report = broken(wide, "drained", wide.swarm[2], ways, planned=True)
     report.well()
 
 
@@ -158,7 +165,7 @@ def test_the_manager_is_restarted(wide: Wide) -> None:
         time.sleep(3)
         wide.manager.start()
 
-    broken(wide, "manager restarted", wide.manager, crash, lambda: None)
+    broken(wide, "manager restarted", wide.manager, (crash, lambda: None), planned=True)
 
 
 def test_the_quorum_is_lost_and_found(wide: Wide) -> None:
@@ -169,6 +176,7 @@ def test_the_quorum_is_lost_and_found(wide: Wide) -> None:
     with wide.load() as load:
         time.sleep(2)
         at = time.time()
+        wide.swarm[2].unplug()  # the whole machine is gone, silently
         wide.swarm[2].kill()
         try:
             unused = wide.gone(address, at, 60)
@@ -176,6 +184,7 @@ def test_the_quorum_is_lost_and_found(wide: Wide) -> None:
             blind, said = time.time() - at, wide.health()[1]
             time.sleep(3)
         finally:
+            wide.swarm[2].plug()
             wide.swarm[2].start()
         back = time.time()
         until(lambda: wide.health()[0] == "ok", 60, 0.2, "/health is well again")
