@@ -5,9 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS := -q -n 4 --dist loadfile
+# Not with test_sizes.py: it puts stand-ins into the data path, which a compiled one does not take.
+TESTS_FAST := tests/test_fast.py tests/wire tests/journeys tests/e2e/test_openai_sdk.py --ignore=tests/journeys/test_sizes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-swarm test-deep check format bench docs clean
+.PHONY: help run test test-fast test-swarm test-deep check fast format bench docs clean
 
 help: ## What there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +19,10 @@ run: $(VENV)/.demo ## AutoHedge on 127.0.0.1:8000 with two real llama.cpp engine
 
 test: $(VENV)/.dev ## All tests that need no root
 	env $$(sh tests/needs.sh) $(BIN)/python -m pytest $(TESTS)
+
+test-fast: .fast/built ## The wire, the way of a request and real clients, on the compiled build
+	env $$(sh tests/needs.sh) PYTHONPATH=$(CURDIR)/.fast:$(CURDIR) PYTHONSAFEPATH=1 \
+		$(BIN)/python -m pytest $(TESTS) -o pythonpath= $(TESTS_FAST)
 
 test-swarm: $(VENV)/.dev ## The tests on real Docker engines in a Swarm (root; installs an engine where there is none)
 	@[ "$$(id -u)" = 0 ] || { echo "make test-swarm needs root: it starts Docker engines in network namespaces of their own" >&2; exit 1; }
@@ -36,14 +42,22 @@ format: $(VENV)/.dev ## Rewrite the code in the house's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+fast: .fast/built ## The package in .fast with its data path compiled (needs a C compiler; takes minutes)
+
 bench: $(VENV)/.dev ## Compare with nginx, and with smg where it installs, in one run; what the breaker costs
+	@$(MAKE) --no-print-directory fast || echo "bench: nothing compiled, AutoHedge is measured from its sources alone" >&2
 	$(BIN)/python -m bench.run
 
 docs: $(VENV)/.dev ## Write the computed parts of the documentation
 	$(BIN)/python docs/generate.py
 
 clean: ## Remove everything that was built or installed here
-	rm -rf $(VENV) .bench .deep .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench .deep .fast .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.fast/built: $(VENV)/.dev fast.py $(shell find autohedge -name '*.py')
+	rm -rf .fast && mkdir .fast && cp -r autohedge .fast/
+	$(BIN)/python fast.py .fast
+	@touch $@
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autohedge import __version__
+from autohedge import __version__, compiled
 from autohedge.app import serve
 from autohedge.core.types import Blind
 from autohedge.demo import quickstart
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("version", help="print the version")
     asked = parser.parse_args(words)
     if asked.command == "version":
-        print(__version__)
+        print(f"{__version__} (compiled)" if compiled() else __version__)
         return 0
     if asked.command == "quickstart":
         return run_quickstart()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from bench.machine import Process, free_port, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 VENVS = ROOT / ".bench"
+FAST = ROOT / ".fast"  # made by `make fast`
 CHAT = "/v1/chat/completions"
 ANSWER = (
     '{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":'
@@ -85,20 +87,29 @@ def nginx(folder: Path, backend: Backend) -> Contender:
     )
 
 
-def autohedge(folder: Path, backend: Backend) -> Contender:
+def autohedge(folder: Path, backend: Backend, place: Path = ROOT) -> Contender:
+    """AutoHedge as it stands in `place`: the sources, or the copy whose data path is compiled."""
+    name = "autohedge" if place == ROOT else "autohedge compiled"
     port = free_port()
-    config = folder / "autohedge.yaml"
+    config = folder / f"{name}.yaml"
     config.write_text(
         f"server: {{listen: '127.0.0.1:{port}'}}\n"
         f"upstream_registry: {{bench: {{host: '127.0.0.1:{backend.port}', provider: vllm}}}}\n"
     )
     command = [sys.executable, "-m", "autohedge", "serve", "--config", str(config)]
+    env = {**os.environ, "PYTHONPATH": str(place), "PYTHONSAFEPATH": "1", "AUTOHEDGE_DATA": str(folder)}
     return Contender(
-        "autohedge",
+        name,
         f"http://127.0.0.1:{port}{CHAT}",
         f"http://127.0.0.1:{port}/readiness",
-        lambda: Process.start("autohedge", 0, command, folder / "autohedge.out"),
+        lambda: Process.start(name, 0, command, folder / f"{name}.out", env),
     )
+
+
+def ours(folder: Path, backend: Backend) -> list[Contender]:
+    """The sources, and last, where there is a compiled copy of them, that."""
+    places = [ROOT, FAST] if any(FAST.glob("autohedge__mypyc*")) else [ROOT]
+    return [autohedge(folder, backend, place) for place in places]
 
 
 def _venv(name: str, *packages: str) -> Path | None:

@@ -116,7 +116,7 @@ def wrk(url: str, script: Path, connections: int, seconds: float, core: int) -> 
         "wrk",
         "-t1",
         f"-c{connections}",
-        f"-d{seconds:g}s",
+        f"-d{max(1, round(seconds))}s",
         "--latency",
         "-s",
         str(script),

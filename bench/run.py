@@ -2,6 +2,7 @@
 
     python -m bench.run [--seconds N] [--rounds N] [--without-smg] [--with-litellm]
 
+AutoHedge runs from its sources and, where `make fast` found a C compiler, with its data path compiled: two rows.
 Two cores: the proxy under test on core 0; the load and the one backend (nginx, constant answers) on core 1. All contenders
 take turns, several rounds, so that a busy minute of the machine hits all of them. What is compared is CPU time per request
 and the latency that the hop adds; absolute figures belong to the machine. Load goes to 127.0.0.1 only.
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from bench import parts
-from bench.contenders import Backend, Contender, autohedge, litellm, nginx, smg
+from bench.contenders import Backend, Contender, litellm, nginx, ours, smg
 from bench.machine import Load, Process, missing, wait_for, wrk
 
 BODY = '{"model":"m","messages":[{"role":"user","content":"%s"}],"max_tokens":16,"temperature":0.7}' % ("hello " * 155)
@@ -90,7 +91,8 @@ def main() -> int:
 
 def run(asked: argparse.Namespace, folder: Path, backend: Backend) -> None:
     good, wrong = script(folder, "good", BODY), script(folder, "wrong", WRONG)
-    contenders = [nginx(folder, backend), autohedge(folder, backend)]
+    mine = ours(folder, backend)
+    contenders = [nginx(folder, backend), *mine]
     contenders += [] if asked.without_smg else smg(folder, backend)
     contenders += litellm(folder, backend) if asked.with_litellm else []
     figures = {contender.name: Figures(contender.name) for contender in contenders}
@@ -100,8 +102,7 @@ def run(asked: argparse.Namespace, folder: Path, backend: Backend) -> None:
             measure(contender, figures[contender.name], good, asked.seconds)
     direct = statistics.median(wrk(backend.url, good, 1, 2, 1).p50 for _ in range(asked.rounds))
     table(figures, direct)
-    ours = next(contender for contender in contenders if contender.name == "autohedge")
-    alone(ours, good, wrong)
+    alone(mine[-1], good, wrong)
 
 
 def table(figures: dict[str, Figures], direct: float) -> None:
@@ -122,13 +123,14 @@ def table(figures: dict[str, Figures], direct: float) -> None:
 
 def alone(ours: Contender, good: Path, wrong: Path) -> None:
     """What only AutoHedge is asked: the time of a 400, and whether memory stays flat over 100,000 requests."""
+    print(f"\n{ours.name} alone:")
     process: Process = ours.start()
     try:
         wait_for(ours.ready_url)
         before = process.cpu()
         refused = wrk(ours.url, wrong, 1, 2, 1)
         print(
-            f"\na 400 for max_tokens: p50 {refused.p50:.3f} ms, CPU {(process.cpu() - before) / refused.requests * 1e6:.0f} us"
+            f"a 400 for max_tokens: p50 {refused.p50:.3f} ms, CPU {(process.cpu() - before) / refused.requests * 1e6:.0f} us"
         )
         done = 0
         marks = []

@@ -98,6 +98,14 @@ def test_it_runs_as_a_module() -> None:
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
 
 
+def test_version_tells_a_compiled_data_path(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "compiled", lambda: True)
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"{__version__} (compiled)\n"
+
+
 # --- started as eidex ---------------------------------------------------------------------------------------------------
 
 

@@ -60,13 +60,14 @@ def parse(raw: bytes, max_depth: int) -> Parsed:
         value = from_json(raw[3:] if raw.startswith(BOM) else raw, allow_inf_nan=False)
     except ValueError as error:
         odd = _Odd(raw, max_depth)
-        parsed = odd.deep() if "recursion limit" in str(error) else odd.parsed()
-        value = parsed.obj
-    else:
-        parsed = Parsed(value)
+        return odd.deep() if "recursion limit" in str(error) else odd.parsed()
+    return Parsed(_object(value))
+
+
+def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise BadRequest(f"body: expected a JSON object, got {NAMES[type(value)]}", code="invalid_body")
-    return parsed
+    return value
 
 
 NAMES = {
@@ -97,7 +98,7 @@ class _Odd:
         try:
             value = self._loads(text)
             if not deeper(value, SHALLOW):
-                return Parsed(value, frozenset(self.quirks))
+                return Parsed(_object(value), frozenset(self.quirks))
         except RecursionError:
             pass
         except json.JSONDecodeError as error:
@@ -150,7 +151,7 @@ class _Odd:
         except UnbalancedError as error:
             self._refuse(error.at, body[: error.at].decode("utf-8", "replace"), str(error))
         try:
-            return Parsed(self._loads(shallow.text.decode("utf-8")), frozenset(self.quirks), shallow.depth)
+            return Parsed(_object(self._loads(shallow.text.decode("utf-8"))), frozenset(self.quirks), shallow.depth)
         except json.JSONDecodeError as error:
             before = shallow.text.decode("utf-8")[: error.pos].encode("utf-8")
             at = shallow.original(len(before))

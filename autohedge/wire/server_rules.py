@@ -15,6 +15,7 @@ from __future__ import annotations
 import http
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -92,7 +93,7 @@ def target(url: bytes) -> tuple[str, bytes, bytes]:
         raw, query = url, b""
     else:
         try:
-            parsed = httptools.parse_url(url)
+            parsed: Any = httptools.parse_url(url)  # its stubs say that there is always a path
         except httptools.HttpParserInvalidURLError:
             raise Refusal(400, "the request target is not a path or an absolute URL") from None
         raw, query = parsed.path or b"/", parsed.query or b""
