@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from autohedge.core.types import Attempt, Candidate, Judgement, Replica, Snapshot, Verdict
+from autohedge.core.types import NOTHING, Attempt, Candidate, Judgement, Replica, Snapshot, Verdict
 from autohedge.memory.entry import Entry, Opening, Rules, described, keeps_failing, pressed
 from autohedge.rules.breaker import DEFAULT, Breaker, Guard, Options
 from autohedge.rules.pool import hold
@@ -148,9 +148,11 @@ class Health:
             return
         self._settled = snapshot.routes, now
         listed = {(one.replica.id, one.served): one for one in snapshot.everybody()}
-        for candidate in listed.values():
-            self.entry(candidate, now)
-        for entry in list(self._all()):
+        for (replica, served), candidate in listed.items():
+            if served not in self._entries.get(replica, NOTHING):
+                self.entry(candidate, now)
+        unlisted = sum(map(len, self._entries.values())) > len(listed)
+        for entry in list(self._all()) if unlisted else ():
             key = (entry.candidate.replica.id, entry.candidate.served)
             passing = not key[1]  # what stood for the models of a replica that had not told them yet
             if key not in listed and (passing or now - max(entry.used, entry.made) > UNLISTED):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autohedge.core.types import Attempt, Candidate, Judgement, Outcome, Verdict
-from autohedge.memory.entry import Entry, Opening, Rules
+from autohedge.core.types import Attempt, Candidate, Judgement, Outcome, Snapshot, Verdict
+from autohedge.memory.entry import Opening, Rules
 from autohedge.memory.health import WISHES, Health
 from autohedge.memory.registry import Registry
 from autohedge.memory.tuning import rules_of
@@ -564,18 +565,18 @@ def test_the_same_picture_is_gone_through_once_a_second() -> None:
     health = Health(lambda: 0.5)
     registry = Registry()
     registry.apply("one", seen(backend("a", "t1", models=("m",))), 1.0)
-    gone_through: list[float] = []
-    made = health.entry
+    everybody = Snapshot.everybody
+    looked: list[Snapshot] = []
 
-    def entry(candidate: Candidate, now: float) -> Entry:
-        gone_through.append(now)
-        return made(candidate, now)
+    def through(snapshot: Snapshot) -> Iterator[Candidate]:
+        looked.append(snapshot)
+        return everybody(snapshot)
 
-    with mock.patch.object(health, "entry", entry):
+    with mock.patch.object(Snapshot, "everybody", through):
         for now in (0.0, 0.1, 0.9):
             health.settle(registry.snapshot, now)
-        assert gone_through == [0.0]
+        assert len(looked) == 1
         health.settle(registry.snapshot, 1.0)
         registry.apply("one", seen(backend("a", "t2", models=("m",))), 1.0)
         health.settle(registry.snapshot, 1.1)
-    assert gone_through == [0.0, 1.0, 1.1]
+    assert len(looked) == 3
