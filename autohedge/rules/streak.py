@@ -2,7 +2,8 @@
 
 Rules (seed 000, health manager; systemone facts 8.12 and 8.13)
 - `down` failures of one probe in a row put that probe down; `up` successes in a row bring it back.
-- When a probe changes sides, both of its streaks start again from nothing.
+- When a probe changes sides, both of its streaks start again from nothing; when the worker does, those of the other probe as
+  well: a deep failure of before an outage is not the first of two after it.
 - The replica is well only while neither probe is down. One shared streak would let a light success every 5 s wipe out
   the deep failure of every 60 s, and a deep fault would never be seen.
 - Live traffic is no evidence here: eidex fails over on it, but only probes move a worker's health.
@@ -52,7 +53,9 @@ class Streak:
         turned = probe.good >= self._up if probe.down else probe.bad >= self._down
         if turned:
             probe.down = not probe.down
-            probe.good = probe.bad = 0
+            alone = not any(other.down for other in self._probes.values() if other is not probe)
+            for one in self._probes.values() if alone else (probe,):  # alone: it is the worker that changes
+                one.good = one.bad = 0
 
     def sick(self, now: float) -> str:  # noqa: ARG002 - a streak has no age
         down = [via.value for via, probe in self._probes.items() if probe.down]

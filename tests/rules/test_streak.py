@@ -51,6 +51,35 @@ def test_well_only_while_neither_probe_is_down() -> None:
     assert streak.told(2.0) == "neither probe is down"
 
 
+LIGHT, DEEP = Via.LIGHT, Via.DEEP
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((DEEP, LIGHT, LIGHT), (LIGHT, DEEP)),  # an outage that the light probe saw first
+        ((LIGHT, DEEP, DEEP), (DEEP, LIGHT)),
+        ((LIGHT, LIGHT, DEEP), (LIGHT, DEEP)),  # the other one failed while the worker was down already
+        ((DEEP, DEEP, LIGHT), (DEEP, LIGHT)),
+    ],
+)
+def test_a_failure_of_before_an_outage_is_not_the_first_of_two_after_it(
+    before: tuple[Via, ...], after: tuple[Via, Via]
+) -> None:
+    """Seed 000: every change of a worker's state starts the streaks again, or it would flap on a mixed one."""
+    streak = Streak()
+    for via in before:
+        streak.note(False, via, 0.0)
+    assert streak.sick(0.0)
+    back, other = after
+    streak.note(True, back, 1.0)
+    assert not streak.sick(1.0)
+    streak.note(False, other, 2.0)
+    assert not streak.sick(2.0)
+    streak.note(False, other, 3.0)
+    assert streak.sick(3.0)
+
+
 def test_live_traffic_is_no_evidence() -> None:
     """Seed 000: eidex fails over on a bad answer, but only probes move a worker's health."""
     streak = Streak()
