@@ -50,7 +50,7 @@ def told(words: Sequence[object], kind: Kind) -> Told:
     """What these words of a command tell an engine of (probably) this kind."""
     flags, loose = _flags(_split([word for word in words[:MOST_WORDS] if isinstance(word, str)]))
     exact: tuple[str, ...] = ()
-    for flag in _TOLD:
+    for flag in _TOLD if kind is not Kind.TGI else ():  # it lists what it loaded, whatever else it was called
         exact = exact or _names(flags.get(flag, ()))
     for flag, kinds in _LOADED.items():
         if kind in kinds:

@@ -25,6 +25,7 @@ def said(line: str, kind: Kind = Kind.AUTO) -> Told:
         ("--model=/m/q --served_model_name=qwen", Kind.VLLM, ("qwen",)),
         ("python3 -m sglang.launch_server --model-path q/q", Kind.SGLANG, ("q/q",)),
         ("--model-id q/q --max-total-tokens 4096", Kind.TGI, ("q/q",)),
+        ("--model-id q/q --served-model-name nice", Kind.TGI, ("q/q",)),
         ("llama-server -m /m/q.gguf --alias tiny,small", Kind.LLAMACPP, ("tiny", "small")),
         ("llama-server --model /m/q.gguf", Kind.LLAMACPP, ()),
         ("serve --model q", Kind.AUTO, ()),
