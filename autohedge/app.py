@@ -10,21 +10,17 @@ import asyncio
 import gc
 import itertools
 import logging
-import math
 import random
 import secrets
 import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import uvicorn
 import uvloop
 from prometheus_client import ProcessCollector
-from starlette.middleware.cors import CORSMiddleware
 
 from autohedge import __version__, logs
 from autohedge.attempt import Attempter
@@ -33,12 +29,12 @@ from autohedge.discovery import ORDER, WORKERS, Discovery, Told
 from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog, to_stdout
 from autohedge.doors.admin import AdminWorld, admin_routes
-from autohedge.doors.edge import App, Edge
+from autohedge.doors.edge import Edge
 from autohedge.doors.status import Standing, status_app
 from autohedge.doors.workers import workers_routes
-from autohedge.examiner import Examiner
+from autohedge.examiner import Examiner, bounds_of
 from autohedge.fallback import chains
-from autohedge.listening import BACKLOG, Server, listen, tell_ready
+from autohedge.listening import Server, listen, server_config, tell_ready
 from autohedge.memory.affinity import Affinity
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
@@ -48,7 +44,6 @@ from autohedge.memory.registry import Registry
 from autohedge.memory.retired import MERGES, Retirements
 from autohedge.memory.tuning import rules_of
 from autohedge.parent import end_with_parent
-from autohedge.payloads.reading import Bounds
 from autohedge.pools import Pools
 from autohedge.relay import Relay
 from autohedge.reloading import follow, unheard
@@ -73,7 +68,6 @@ from autohedge.watchers.learning import Learner, Pace
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
-from autohedge.wire.server import EdgeProtocol, Times
 from autohedge.workers import BOOT, WORKER, run_workers
 
 LOGGER = logging.getLogger("autohedge")
@@ -144,7 +138,9 @@ class House:
         async with Asker(self.settings.learning.timeout, guard=self._may_connect) as asker:
             self._wire(asker)
             _calm_collector()
-            self.server = server = Server(self._server_config(), self._drain, self.settings.server.drain)
+            self.server = server = Server(
+                server_config(self.edge, self.settings), self._drain, self.settings.server.drain
+            )
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ended)
             try:
@@ -209,7 +205,7 @@ class House:
             chains=chains(settings),
             registry=self.registry,
             health=self.health,
-            examiner=Examiner(_bounds(settings), self._kinds),
+            examiner=Examiner(bounds_of(settings), self._kinds),
             learner=self.learner,
             attempter=Attempter(self.pools.of, self.clock, settings.timeouts, self.room.freed),
             room=self.room,
@@ -270,33 +266,6 @@ class House:
 
     def _counted(self) -> dict[str, Any]:
         return self.meters.dump((name, replica.seat) for name, replica in self.registry.snapshot.replicas.items())
-
-    def _server_config(self) -> uvicorn.Config:
-        settings = self.settings
-        app: App = self.edge
-        cors = settings.server.cors
-        if cors.origins:
-            app = CORSMiddleware(
-                self.edge,
-                allow_origins=cors.origins,
-                allow_headers=cors.headers,
-                allow_methods=cors.methods,
-                max_age=int(cors.max_age),
-            )
-        return uvicorn.Config(
-            app,
-            http=cast("type[asyncio.Protocol]", partial(EdgeProtocol, times=Times(body=settings.timeouts.body))),
-            ws="none",
-            lifespan="off",
-            loop="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_graceful_shutdown=math.ceil(settings.server.grace),
-        )
 
     async def _first_look(self) -> None:
         """Let every engine that answers at once be heard before the first request is; connections wait in the backlog."""
@@ -365,7 +334,7 @@ class House:
         self.settings = self.tools.settings = new
         self.tools.chains = chains(new)
         self.tools.attempter.timeouts = new.timeouts
-        self.tools.examiner.bounds = _bounds(new)
+        self.tools.examiner.bounds = bounds_of(new)
         self.room.size = new.queue.size
         self.probers.reload(new)
         self.edge.log = AccessLog(new.server.access_log)
@@ -374,16 +343,6 @@ class House:
         self.discovery.reload(new)
         LOGGER.info("the configuration was taken over")
         return ()
-
-
-def _bounds(settings: Settings) -> Bounds:
-    validation, door = settings.validation, settings.systemone
-    return Bounds(
-        validation.max_decoded_bytes,
-        validation.schema_depth,
-        decision_depth=door.max_depth,
-        decisions=door.validate,
-    )
 
 
 def _calm_collector() -> None:

@@ -27,6 +27,7 @@ from autohedge.core.types import Kind
 from autohedge.payloads.reading import SMALL, Bounds, Examined, Reading, cost, examine, examine_all
 from autohedge.payloads.systemone_body import json_part
 from autohedge.rules.keys import note_key
+from autohedge.settings.model import Settings
 
 PATIENCE = 0.03  # seconds of parsing on the event loop; a 32 MiB image takes 24 ms
 COMPRESSED_HERE = 1 << 16  # bytes of compressed body that are decoded on the spot
@@ -84,3 +85,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """How far bodies are looked into."""
+    validation, door = settings.validation, settings.systemone
+    return Bounds(
+        validation.max_decoded_bytes,
+        validation.schema_depth,
+        decision_depth=door.max_depth,
+        decisions=door.validate,
+    )

@@ -1,14 +1,21 @@
-"""The listening socket, and the word that it is served."""
+"""The listening socket, the server behind it, and the word that it is served."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from autohedge.settings.model import Settings
+from autohedge.wire.server import EdgeProtocol, Times
 
 BACKLOG = 2048
 
@@ -38,6 +45,34 @@ def listen(bind: tuple[str, int], *, shared: bool = False) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def server_config(edge: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """Uvicorn with our own protocol, and nothing of its own on the way of a request."""
+    app = edge
+    cors = settings.server.cors
+    if cors.origins:
+        app = CORSMiddleware(
+            edge,
+            allow_origins=cors.origins,
+            allow_headers=cors.headers,
+            allow_methods=cors.methods,
+            max_age=int(cors.max_age),
+        )
+    return uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", partial(EdgeProtocol, times=Times(body=settings.timeouts.body))),
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=math.ceil(settings.server.grace),
+    )
 
 
 class Server(uvicorn.Server):

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from starlette.middleware.cors import CORSMiddleware
 
-from autohedge.listening import listen, tell_ready
+from autohedge.listening import listen, server_config, tell_ready
+from autohedge.settings.durations import Duration
+from autohedge.settings.model import Cors, Server, Settings
 from tests.support.vtime import run
 
 
@@ -40,3 +43,20 @@ def test_the_address_is_told_when_requests_are_taken(address: tuple[Any, ...], t
         return heard
 
     assert run(main()) == [told]
+
+
+async def _edge(scope: Any, receive: Any, send: Any) -> None:
+    """Stands for the edge."""
+
+
+def test_nothing_stands_before_the_edge_unless_browsers_may_call() -> None:
+    """Design 4.3: no middleware on the data path."""
+    assert server_config(_edge, Settings()).app is _edge
+    asked = Settings(server=Server(cors=Cors(origins=("https://app.example",))))
+    assert isinstance(server_config(_edge, asked).app, CORSMiddleware)
+
+
+def test_the_server_waits_as_long_as_the_settings_say() -> None:
+    """`server.grace` in whole seconds, never less."""
+    config = server_config(_edge, Settings(server=Server(grace=Duration(1.2))))
+    assert config.timeout_graceful_shutdown == 2

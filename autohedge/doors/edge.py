@@ -120,39 +120,41 @@ class Edge:
         if self.gate is not None and not self.gate.open:
             raise _not_yet(self.gate)
         headers: list[Header] = scope["headers"]
-        media = ""
-        if entry.door is SYSTEMONE:
-            media = fields.get(b"content-type", b"").decode("latin-1")
-        elif fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
-            raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
-        routing = self.relay.tools.settings.routing if entry.door is SYSTEMONE else None
-        forwarded = end_to_end(headers, fields, MINE if strip else OWN if routing is None else FRAMING)
-        if not strip and routing is None:
-            if b"authorization" in fields:
-                _check_bearer(fields[b"authorization"])
-            elif key := fields.get(b"api-key"):
-                forwarded.append((b"authorization", b"Bearer " + key))
-        query: bytes = scope["query_string"]
-        if entry.azure and b"api-version" in query:
-            query = b"&".join(part for part in query.split(b"&") if not part.startswith(b"api-version="))
-        total: float = self.relay.tools.settings.timeouts.total
-        if routing is not None:
-            total += routing.request_timeout * (routing.retry + 1)
-        return Call(
+        decides = entry.door is SYSTEMONE
+        own = MINE if strip else FRAMING if decides else OWN
+        call = Call(
             door=entry.door,
             target=entry.target,
-            query=query,
+            query=scope["query_string"],
             headers=headers,
-            forwarded=forwarded,
+            forwarded=end_to_end(headers, fields, own),
             body=b"",
             encoding=_encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else "",
             id=request_id,
             started=started,
-            deadline=started + total,
+            deadline=started + self.relay.tools.settings.timeouts.total,
             model=entry.model,
-            media=media,
-            patience=None if routing is None else routing.request_timeout,
         )
+        if decides:
+            self._admit_decision(call, fields)
+            return call
+        if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
+            raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
+        if not strip:
+            if b"authorization" in fields:
+                _check_bearer(fields[b"authorization"])
+            elif key := fields.get(b"api-key"):
+                call.forwarded.append((b"authorization", b"Bearer " + key))
+        if entry.azure and b"api-version" in call.query:
+            call.query = b"&".join(part for part in call.query.split(b"&") if not part.startswith(b"api-version="))
+        return call
+
+    def _admit_decision(self, call: Call, fields: dict[bytes, bytes]) -> None:
+        """eidex: any credential and any kind of body goes on as it came, and every attempt has a time of its own."""
+        routing = self.relay.tools.settings.routing
+        call.media = fields.get(b"content-type", b"").decode("latin-1")
+        call.patience = routing.request_timeout
+        call.deadline += routing.request_timeout * (routing.retry + 1)
 
     async def _refuse(self, problem: Problem, entry: Entry, request_id: bytes, out: Out) -> None:
         if out.started:
