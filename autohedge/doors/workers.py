@@ -32,7 +32,7 @@ from autohedge.core.types import Address, Candidate, Replica, Snapshot
 from autohedge.doors.admin_gate import admit
 from autohedge.doors.asked import body_of, object_in
 from autohedge.memory.merging import endpoint
-from autohedge.rules.reach import Ip, address_in, disguised, itself, refused
+from autohedge.rules.reach import Ip, address_in, disguised, heard, itself, refused
 from autohedge.settings.workers import REGULAR, place_of
 from autohedge.sources.workers import MOST, Full, Registered, Taken, WorkersSource, guarded
 from autohedge.tools import Tools
@@ -42,6 +42,7 @@ PATH = "/workers"
 READ = ["GET", "HEAD"]
 RESOLVING = 2.0  # seconds that a resolver gets
 Counted = Callable[[], Iterable[Mapping[str, Any]]]
+OURSELVES = "AutoHedge cannot be a worker of its own"
 LONGEST = 512  # characters of a model's name or a label
 LABELS = 64
 URL_LENGTH = 2048
@@ -154,14 +155,17 @@ async def _object(request: Request, limit: int) -> dict[str, Any]:
 async def _may_be_there(address: Address, tools: Tools) -> None:
     """Raises BadRequest where a worker must not be."""
     host, settings = address.host, tools.settings
+    bound, port = settings.server.bind
     why = disguised(host)
-    if not why and itself(host, address.port, settings.server.bind):
-        why = "AutoHedge cannot be a worker of its own"
+    if not why and itself(host, address.port, (bound, port)):
+        why = OURSELVES
     if not why:
         literal = address_in(host)
         found = [literal] if literal is not None else await _resolved(host, address.port)
         allowed = settings.workers.networks
         why = refused(found, allowed)
+        if not why and address.port == port and heard(found, bound, _of_this_machine):
+            why = OURSELVES  # each request to it would come back as several
         if not why and not found and allowed:
             why = "its name cannot be resolved, and workers.allow asks for its address"
     if why:
@@ -177,6 +181,17 @@ async def _resolved(host: str, port: int) -> list[Ip]:
         return []
     addresses = (address_in(str(place[0]).partition("%")[0]) for *_, place in found)
     return [address for address in addresses if address is not None]
+
+
+def _of_this_machine(address: Ip) -> bool:
+    """Whether what is sent there comes from there. Nothing is sent: the system only chooses the way."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((str(address), 9))
+            return address_in(str(way.getsockname()[0])) == address
+    except OSError:
+        return False
 
 
 def _known(source: WorkersSource, name: str) -> Registered:

@@ -16,7 +16,7 @@ It must not know: HTTP, resolvers, who registers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Ip = IPv4Address | IPv6Address
@@ -83,6 +83,13 @@ def itself(host: str, port: int, bind: tuple[str, int]) -> bool:
     address = address_in(host)
     here = host in ("localhost", bind[0]) or (address is not None and _reached(address).is_loopback)
     return here and port == bind[1]
+
+
+def heard(found: Iterable[Ip], bound: str, ours: Callable[[Ip], bool]) -> bool:
+    """Whether AutoHedge, which listens at `bound`, is heard at one of these addresses. `ours`: those of this machine."""
+    listens = address_in(bound)
+    everywhere = not bound or (listens is not None and listens.is_unspecified)
+    return any(one.is_loopback or (ours(one) if everywhere else one == listens) for one in map(_reached, found))
 
 
 def _within(address: Ip, network: Network) -> bool:

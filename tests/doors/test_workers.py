@@ -259,6 +259,20 @@ def test_places_that_only_we_can_reach_are_refused(url: str, resolver: dict[str,
     assert counter.source.all() == []
 
 
+def test_an_address_of_this_machine_is_autohedge_s_own(resolver: dict[str, list[str]]) -> None:
+    """One request to a worker that is AutoHedge becomes thousands; the system knows its addresses, also behind a name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect(("203.0.113.1", 9))  # nothing is sent
+        own = str(way.getsockname()[0])
+    resolver["edge"], resolver["loop"] = [own], ["::1"]
+    counter = Counter("server: {listen: ':8000'}")
+    for host in (own, f"[::ffff:{own}]", "edge", "loop"):
+        _, error = counter.refused("POST", "/workers", {"url": f"http://{host}:8000"})
+        assert error["message"] == "invalid url: AutoHedge cannot be a worker of its own"
+        assert counter.register(url=f"http://{host}:8001").status_code == 202
+    assert counter.register(url="http://10.99.99.99:8000").status_code == 202
+
+
 @pytest.mark.parametrize(
     ("url", "status"),
     [

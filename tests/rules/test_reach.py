@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from autohedge.rules.reach import address_in, disguised, itself, may_connect, refused
+from autohedge.rules.reach import address_in, disguised, heard, itself, may_connect, refused
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,28 @@ def test_what_is_an_address() -> None:
 )
 def test_autohedge_is_no_worker_of_its_own(host: str, port: int, bind: tuple[str, int], is_itself: bool) -> None:
     assert itself(host, port, bind) is is_itself
+
+
+@pytest.mark.parametrize(
+    ("found", "bound", "is_heard"),
+    [
+        ("10.0.0.5", "0.0.0.0", True),
+        ("10.0.0.5", "::", True),
+        ("10.0.0.5", "", True),
+        ("::ffff:10.0.0.5", "0.0.0.0", True),
+        ("fd00::5", "::", True),
+        ("::1", "0.0.0.0", True),
+        ("10.0.0.6", "0.0.0.0", False),
+        ("10.0.0.5", "10.0.0.5", True),
+        ("10.0.0.5", "127.0.0.1", False),  # somebody else has that port there
+        ("10.0.0.5", "localhost", False),
+    ],
+)
+def test_where_it_is_heard(found: str, bound: str, is_heard: bool) -> None:
+    """All addresses of the machine where it listens everywhere, else the one."""
+    ours = {ip_address("10.0.0.5"), ip_address("fd00::5")}
+    assert heard([ip_address(found)], bound, ours.__contains__) is is_heard
+    assert not heard([], bound, ours.__contains__)
 
 
 def test_what_is_connected_to_is_judged_again() -> None:
