@@ -21,7 +21,7 @@ from autohedge.engine.main import run as run_engine
 from autohedge.light import LIGHT, light
 from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
-from autohedge.settings.eidex import Start, started
+from autohedge.settings.eidex import Start, is_eidex, started
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.surveying import survey, told
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_engine(words[1:])
     if words and words[0] in LIGHT:
         return light(words)
-    if words and words[0].startswith("-config"):
+    if words[0].startswith("-config") if words else is_eidex(_start().env):
         words.insert(0, "serve")  # eidex has no other command
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
@@ -68,8 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if asked.command == "quickstart":
         return run_quickstart()
-    start = started(asked.eidex, asked.config, os.environ, lambda path: Path(path).exists())
+    start = _start(asked.eidex, asked.config)
     return check(start, discover=asked.discover) if asked.command == "check" else serve(*start)
+
+
+def _start(flag: str | None = None, own: str | None = None) -> Start:
+    return started(flag, own, os.environ, lambda path: Path(path).exists())
 
 
 def check(start: Start, *, discover: bool = False) -> int:

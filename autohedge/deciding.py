@@ -131,7 +131,8 @@ def no_decision(call: Call) -> Problem:
     assert outcome is not None
     what = outcome.failure.value if outcome.failure is not None else str(outcome.status)
     where = backend.name if backend.external else str(last.candidate.replica.address)
-    return UpstreamFailed(f"all worker attempts failed (last: {what} from {where})", code="workers_unreachable")
+    message = f"all worker attempts failed (last: {what} from {where})"
+    return UpstreamFailed(message, code="workers_unreachable", retry_after=1)
 
 
 def new_name(call: Call, override: ModelOverride, fields: Mapping[bytes, bytes]) -> str:

@@ -125,6 +125,18 @@ def test_a_bare_flag_is_eidex_s_whole_command_line(tmp_path: Path, caplog: pytes
         assert "the configuration is wrong" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["EIDEX_CONFIG", "EIDEX_SERVER_LISTEN", "EIDEX_SERVER_ACCESS_LOG"])
+def test_without_a_word_it_serves_where_the_environment_is_eidex_s(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """eidex is started without any word; elsewhere that is a mistake, and the commands are told."""
+    with pytest.raises(SystemExit):
+        cli.main([])
+    monkeypatch.setenv(name, written(tmp_path, "server: ["))
+    assert cli.main([]) == 1
+    assert "the configuration is wrong" in caplog.text
+
+
 def test_a_missing_file_of_eidex_is_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """E87."""
     assert cli.main(["check", "-config", str(tmp_path / "none.yaml")]) == 0

@@ -145,13 +145,14 @@ def test_no_worker(asked: str, message: str) -> None:
     ],
 )
 def test_all_attempts_failed(outcome: Outcome, what: str) -> None:
-    """E39: the last status or error, and that worker's URL."""
+    """E39: the last status or error, that worker's URL, and when to come back."""
     desk = Desk()
     desk.add("a", backend("w", "worker1:8000", models=("dex",)))
     attempt = Attempt(desk.candidates("dex")[0], 0.0, outcome=outcome)
     problem = no_decision(call(asked="dex", attempts=[attempt]))
     assert (problem.status, problem.code) == (502, "workers_unreachable")
     assert problem.message == f"all worker attempts failed (last: {what} from http://worker1:8000)"
+    assert problem.retry_after  # SDKs of System One try again after a 502
 
 
 def test_a_provider_s_address_is_not_told() -> None:
