@@ -1,4 +1,12 @@
-"""One cluster for all Swarm tests of a run. They are collected when they are asked for: `make test-swarm`, or `pytest -m swarm`."""
+"""One cluster for all Swarm tests of a run: `make test-swarm`, or `pytest -n 0 -m swarm tests/swarm/test_nodes.py` for a part.
+
+They need root, Debian or a relative of it, and cgroups that can be written. An engine is installed where there is none; it is
+never started for the machine. Every node is a `dockerd` in namespaces of its own; the machine gets one link, three firewall
+rules and one forwarding switch, all of which are gone at the end, also after a crash of the tests (`python -m tests.swarm down`).
+
+Kept between runs: AUTOHEDGE_TESTS_CACHE (/var/cache/autohedge-tests), the base image and the nodes' images, 1-2 GB. Two runs at
+once need AUTOHEDGE_TESTS_NAME and AUTOHEDGE_TESTS_NET (198.18.77) to differ. To look around: `python -m tests.swarm up 1 2`.
+"""
 
 from __future__ import annotations
 
