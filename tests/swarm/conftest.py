@@ -46,6 +46,17 @@ def built(swarm: Cluster) -> Cluster:
     return swarm
 
 
+@pytest.fixture(scope="module")
+def alone(built: Cluster) -> Iterator[Cluster]:
+    """The same Swarm; if there are workers, none of them takes a task meanwhile. For stacks that do not say where they run."""
+    others = [node.name for node in built.nodes[1:]]
+    for name in others:
+        built.manager.docker("node", "update", "--availability", "drain", name)
+    yield built
+    for name in others:
+        built.manager.docker("node", "update", "--availability", "active", name)
+
+
 @pytest.fixture(scope="session")
 def three(swarm: Cluster) -> Cluster:
     """The same Swarm with two workers."""

@@ -88,8 +88,8 @@ def overrides(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def llm(built: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    manager = built.manager
+def llm(alone: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
+    manager = alone.manager
     images.valkey(manager)
     images.engine(manager)
     stack.network(manager, NET)
