@@ -17,6 +17,7 @@ import pytest
 
 from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster, cluster
+from tests.swarm.figures import FIGURES
 from tests.swarm.place import chosen
 from tests.swarm.traces import traces
 
@@ -25,6 +26,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Without `-m swarm` they are not even looked at: they need root, and minutes."""
     asked = config.option.markexpr == "swarm"
     return True if collection_path.name.startswith("test_") and not asked else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if FIGURES:
+        terminalreporter.section("what was measured")
+        for line in FIGURES:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

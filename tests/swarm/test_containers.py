@@ -12,6 +12,7 @@ import pytest
 
 from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.load import Load
 from tests.swarm.node import Node
 from tests.swarm.shell import until
@@ -72,6 +73,6 @@ def test_a_container_that_comes_gets_requests_and_one_that_goes_costs_none(plain
         time.sleep(2)
         plain.node.docker("stop", "--time", "20", "one")
         time.sleep(2)
-    print(load.report)
+    tell("containers:", load.report)
     load.report.well()
     assert set(load.report.speakers) == {"one", "two"}

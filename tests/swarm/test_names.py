@@ -9,6 +9,7 @@ import pytest
 
 from tests.swarm import stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.happenings import Happenings
 from tests.swarm.load import Load
 from tests.swarm.shell import until
@@ -50,7 +51,7 @@ def test_scaling_out_and_in_costs_no_caller_anything(built: Cluster, door: str) 
             manager.docker("service", "scale", "--detach", f"{BACKEND}={replicas}")
             stack.settled(manager, BACKEND, replicas)
             time.sleep(5)
-    print(load.report)
+    tell("names:", load.report)
     load.report.well()
     tasks = {task.name for task in seen.of(BACKEND)}
     assert len(tasks) == 4

@@ -14,6 +14,7 @@ import pytest
 
 from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.happenings import Happenings
 from tests.swarm.load import Heard, Load, Report
 from tests.swarm.node import Node
@@ -129,7 +130,7 @@ def broken(wide: Wide, what: str, node: Node, ways: Ways, *, planned: bool = Fal
         time.sleep(3)
     down = [when - at for when, _, state in seen.nodes if state == "down"]
     begun, others = lost(load.report, at + 0.5, task)
-    print(
+    tell(
         f"{what}: not used any more after {unused:.1f} s, down for Swarm after {min(down, default=0):.1f} s; {load.report}; "
         f"{len(begun)} streams lost with their node"
     )
@@ -190,7 +191,7 @@ def test_the_quorum_is_lost_and_found(wide: Wide) -> None:
         until(lambda: wide.health()[0] == "ok", 60, 0.2, "/health is well again")
         again = time.time() - back
     begun, others = lost(load.report, at + 0.5, task)
-    print(
+    tell(
         f"quorum lost: n2 not used after {unused:.1f} s, blind after {blind:.1f} s ({said}), well {again:.1f} s after the "
         f"second manager's return; {load.report}; {len(begun)} streams lost with their node"
     )

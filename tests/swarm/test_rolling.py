@@ -13,6 +13,7 @@ import pytest
 
 from tests.swarm import stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.happenings import Happenings
 from tests.swarm.load import Load
 from tests.swarm.node import Node
@@ -70,7 +71,7 @@ def test_scale_out_and_in(stage: Stage) -> None:
             stack.settled(stage.manager, BACKEND, replicas)
             time.sleep(5)
     report = load.report
-    print(report)
+    tell("scale out and in:", report)
     report.well()
     tasks = {task.name: task for task in seen.of(BACKEND)}
     assert set(report.speakers) == set(tasks)
@@ -78,7 +79,7 @@ def test_scale_out_and_in(stage: Stage) -> None:
     new = [task for task in tasks.values() if task.states[0][1] != "running"]
     delays = [(report.first(task.name) or math.inf) - (task.running or 0.0) for task in new]
     spare = [seen.terms[name] - (report.last(name) or 0.0) for name in seen.terms if name in tasks]
-    print("first request after running:", _told(delays), "last request before SIGTERM:", _told(spare))
+    tell("first request after running:", _told(delays), "last request before SIGTERM:", _told(spare))
     assert len(delays) == len(spare) == 4
     assert max(delays) <= ROUTED
     assert min(spare) > 0
@@ -94,7 +95,7 @@ def test_rolling_update_of_the_backend(stage: Stage, order: str) -> None:
         stage.update("--update-order", order, "--env-add", f"ROUND={order}", BACKEND)
         stack.settled(stage.manager, BACKEND, 2)
         time.sleep(4)
-    print(load.report)
+    tell(f"rolling update of the backend, {order}:", load.report)
     load.report.well()
     assert len(load.report.speakers) == 4
     assert len([name for name in seen.terms if name.startswith(BACKEND)]) == 2
@@ -110,7 +111,7 @@ def test_an_only_task_is_replaced_start_first(stage: Stage) -> None:
         stage.update("--update-order", "start-first", "--force", BACKEND)
         stack.settled(stage.manager, BACKEND, 1)
         time.sleep(4)
-    print(load.report)
+    tell("an only task is replaced start first:", load.report)
     load.report.well()
     assert len(load.report.speakers) == 2
 
@@ -122,7 +123,7 @@ def test_rolling_update_of_autohedge_itself(stage: Stage) -> None:
         stage.update("--force", EDGE)
         stack.settled(stage.manager, EDGE, 2, 90)
         time.sleep(3)
-    print(load.report)
+    tell("rolling update of autohedge itself:", load.report)
     load.report.well()
     assert len([name for name in seen.terms if name.startswith(EDGE)]) == 2
 
@@ -139,7 +140,7 @@ def test_rollback_after_a_bad_image(stage: Stage) -> None:
 
         until(lambda: state() == "rollback_completed", 60, what="the update is taken back")
         time.sleep(2)
-    print(load.report)
+    tell("rollback after a bad image:", load.report)
     load.report.well()
 
 
@@ -152,7 +153,7 @@ def test_a_label_is_taken_over(stage: Stage) -> None:
         took = time.monotonic() - begun
         stage.update("--label-rm", "autohedge.aliases", BACKEND)
         until(lambda: "also-sample" not in stage.models(), 10, what="the label's model is gone")
-    print(load.report, f"label after {took:.2f} s")
+    tell("a label is taken over:", load.report, f"label after {took:.2f} s")
     load.report.well()
     assert took <= ROUTED
     assert len(load.report.speakers) == 1
@@ -172,7 +173,7 @@ def test_a_second_model_comes_and_goes(stage: Stage) -> None:
         time.sleep(2)
     task = seen.of("second_vllm-other")[0]
     assert task.running is not None
-    print(load.report, f"second model known after {known - task.running:.2f} s")
+    tell("a second model comes and goes:", load.report, f"second model known after {known - task.running:.2f} s")
     load.report.well()
     assert known - task.running <= ROUTED
 

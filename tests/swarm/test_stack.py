@@ -20,6 +20,7 @@ import pytest
 
 from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.load import Load
 from tests.swarm.node import Node
 from tests.swarm.shell import CommandError, until
@@ -171,5 +172,5 @@ def test_the_store_is_used_and_may_go(llm: Shipped) -> None:
         until(lambda: llm.asked("/health")[1]["status"] != "ok", 40, 0.2, "the loss is told")
         llm.manager.docker("service", "scale", "--detach", "llm_valkey=1")
         until(lambda: llm.asked("/health")[1]["status"] == "ok", 60, 0.2, "all is well again")
-    print(load.report)
+    tell("the store goes and comes:", load.report)
     load.report.well()

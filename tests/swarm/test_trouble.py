@@ -13,6 +13,7 @@ import pytest
 
 from tests.swarm import images, stack
 from tests.swarm.cluster import Cluster
+from tests.swarm.figures import tell
 from tests.swarm.load import Load
 from tests.swarm.node import Node
 from tests.swarm.shell import until
@@ -111,7 +112,7 @@ def test_the_engine_hangs_and_comes_back(built: Cluster) -> None:
             begun = time.monotonic()
             until(lambda: well(door), 30, 0.2, "it sees again")
             back = time.monotonic() - begun
-        print(f"hang told after {noticed:.1f} s, seen again after {back:.1f} s: {reason}; {load.report}")
+        tell(f"hang told after {noticed:.1f} s, seen again after {back:.1f} s: {reason}; {load.report}")
         load.report.well()
         assert "no answer" in reason
         assert said(node, "is blind") == 1
@@ -133,7 +134,7 @@ def test_the_guard_is_away_and_comes_back(built: Cluster) -> None:
             time.sleep(AWAY - 5)
             node.docker("service", "scale", "--detach", "trouble_guard=1")
             until(lambda: well(door), 40, 0.2, "it sees again")
-        print(reason, load.report)
+        tell("guard away:", reason, load.report)
         load.report.well()
         assert said(node, "is blind") <= 2  # refused, then without a name: two different sentences
 
@@ -144,7 +145,7 @@ def test_no_permission_for_the_socket(built: Cluster) -> None:
     node.socket.chmod(0o660)
     with deployed(node, "unix:///var/run/docker.sock", volumes=[stack.socket(node)]) as door:
         reason = blind(door)
-        print(reason)
+        tell(reason)
         assert "no permission for the Docker socket" in reason
         until(lambda: said(node, "no permission"), 10, what="the log tells it")
         assert said(node, "no permission") == 1
@@ -158,7 +159,7 @@ def test_the_socket_of_a_worker(three: Cluster, built: Cluster) -> None:
         three.manager, "unix:///var/run/docker.sock", worker, volumes=[stack.socket(worker)], user="0"
     ) as door:
         reason = blind(door)
-        print(reason)
+        tell(reason)
         assert "is a worker of its swarm" in reason
         assert "let sources.swarm.host be a manager" in reason
 
@@ -175,7 +176,7 @@ def test_a_proxy_that_refuses_tasks(built: Cluster) -> None:
         "deploy": {"endpoint_mode": "dnsrr", **stack.on(node)},
     }
     with deployed(node, "tcp://tasks.trouble_proxy:2375", others={"proxy": proxy}) as door:
-        print(blind(door, "TASKS=1"))
+        tell(blind(door, "TASKS=1"))
 
 
 def replicas(door: str) -> set[str]:
