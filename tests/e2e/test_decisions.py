@@ -116,5 +116,5 @@ def test_callers_see_what_eidex_promises(tmp_path: Path, judge: str) -> None:
         else:
             assert status in {400, 422, 404, 405, 501}, (status, said)
             assert (backend, said) == ("moody", SAID)
-    assert seen[200] > 0.7 * len(found)
+    assert seen[200] > 0.5 * len(found)  # the moody one has its third, and the shares of who is out
     assert {400, 422, 404, 405, 501} <= set(seen)

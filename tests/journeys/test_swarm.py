@@ -88,7 +88,7 @@ def test_a_task_that_is_to_end_gets_no_new_request_and_its_stream_ends_whole(tmp
     """Drain ahead of SIGTERM: B22; a stream that began before goes on to [DONE], all later requests go to the other task."""
 
     async def main() -> None:
-        async with swarm(tmp_path, service("vllm-a"), one=vllm(pace=20), two=vllm(host="127.0.0.2")) as (cluster, edge):
+        async with swarm(tmp_path, service("vllm-a"), one=vllm(pace=5), two=vllm(host="127.0.0.2")) as (cluster, edge):
             old = cluster.start("vllm-a", edge.one)
             await eventually(lambda: candidates(edge) == 1, 5)
             running = asyncio.create_task(edge.stream())

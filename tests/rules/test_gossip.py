@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autohedge.core.types import Address, BackendSpec
@@ -66,11 +66,13 @@ def test_what_is_no_mapping_is_told() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=8), below, max_size=3),
+    max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), json_values))
+@settings(max_examples=50)
+@given(st.dictionaries(st.text(max_size=8), json_values, max_size=4))
 def test_no_shape_of_a_service_raises(services: dict[str, Any]) -> None:
     members({"Services": services}, {})

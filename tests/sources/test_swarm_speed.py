@@ -119,6 +119,6 @@ def test_scan_and_diff_of_two_thousand_tasks(tmp_path: Path, monkeypatch: pytest
     for name in took:
         look, hold, take = (1000 * min(times[name]) for times in (took, held, taken))
         print(f"{name}: look {look:.0f} ms, without a breath {hold:.1f} ms, taken in on the loop in {take:.1f} ms")
-        assert look < (300 if name == "first" else 150), name  # the first: 85 to 140 on a quiet machine
-        assert hold < 5, name
+        assert look < (300 if name == "first" else 150), name  # the first: 150 to 170 on two quiet cores
+        assert hold < 8, name  # 2 to 4, and a cycle collection may fall into it
         assert take < 5 or name == "first", name

@@ -52,7 +52,7 @@ class Load:
     def check(self) -> None:
         """No request waited: a waiting one would take a second. A busy machine may take one of many away for a moment."""
         slow = [took for took in self.times if took > 0.005]
-        assert len(slow) <= len(self.times) // 50, slow
+        assert len(slow) <= max(2, len(self.times) // 50), slow
         assert max(self.times) < 0.2
 
 
