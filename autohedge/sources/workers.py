@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
@@ -69,7 +70,7 @@ class Registered:
 
     @property
     def id(self) -> str:
-        return str(uuid5(NAMESPACE_URL, self.url))
+        return _id_of(self.url)
 
     @property
     def name(self) -> str:
@@ -96,7 +97,7 @@ class Registered:
         """The worker that the state keeps, None for something else."""
         try:
             labels = MappingProxyType({str(key): str(one) for key, one in value["labels"].items()})
-            address = guarded(place_of(value["url"]))
+            address = _place_of(value["url"])
             return cls(address, str(value["model_id"]), str(value["worker_type"]), int(value["priority"]), labels)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
@@ -219,3 +220,16 @@ class WorkersSource:
     def _tell(self) -> None:
         self._stirred = False
         self.swept(self.name, self.seen())
+
+
+# A list of a thousand workers is read at every question and every change: what a URL means is worked out once.
+
+
+@lru_cache(4096)
+def _id_of(url: str) -> str:
+    return str(uuid5(NAMESPACE_URL, url))
+
+
+@lru_cache(4096)
+def _place_of(url: str) -> Address:
+    return guarded(place_of(url))
