@@ -57,7 +57,8 @@ class State:
 
     @property
     def last_request(self) -> Request | None:
-        return self.requests[-1] if self.requests else None
+        """The last one that is no mere question about the engine: those come at any time."""
+        return next((one for one in reversed(self.requests) if one.method != "GET"), None)
 
     @property
     def gap(self) -> float:

@@ -126,6 +126,7 @@ def test_the_whole_way_of_an_eidex_user(engines: tuple[Child, Child], tmp_path: 
 
     edge = started(tmp_path, one.url, "serve", **env)  # what was registered is there, and goes for good
     with ending(edge), httpx.Client(base_url=edge.url) as client:
+        until(lambda: client.get("/workers").json()["total"] == 2)  # a busy machine may read its state a moment later
         worker = client.get("/workers").json()["workers"][1]
         assert (worker["url"], worker["is_healthy"]) == (two.url, True)
         gone = client.delete(f"/workers/{worker['id']}")

@@ -51,7 +51,9 @@ def test_a_chunked_request_goes_up_with_its_length() -> None:
             names = [name for name, _ in seen]
             assert names.count(b"content-length") == 1
             assert b"transfer-encoding" not in names
-            assert edge.one.requests[-1].body == BODY
+            request = edge.one.last_request
+            assert request is not None
+            assert request.body == BODY
 
     run(main())
 

@@ -19,7 +19,7 @@ def test_a_freed_seat_is_taken_by_who_waits() -> None:
     """The cap holds at every moment, and everybody is served in the order of coming."""
 
     async def main() -> None:
-        async with alone(config=CAPPED, latency=0.03) as edge:
+        async with alone(config=CAPPED, latency=0.1) as edge:
             order: list[int] = []
 
             async def one(number: int) -> None:
@@ -29,7 +29,7 @@ def test_a_freed_seat_is_taken_by_who_waits() -> None:
             tasks = []
             for number in range(6):
                 tasks.append(asyncio.create_task(one(number)))
-                await asyncio.sleep(0.005)
+                await eventually(lambda: edge.house.meters.in_flight + len(order) > number)  # noqa: B023 - awaited here
                 assert edge.one.state.running <= 1
             await asyncio.gather(*tasks)
             assert order == [0, 1, 2, 3, 4, 5]

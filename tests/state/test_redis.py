@@ -124,7 +124,7 @@ def test_a_server_that_is_restarted(own_redis: RedisServer) -> None:
 
 def test_a_silent_subscription_is_kept_alive(quiet_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pings on its own connection; the answers are no messages."""
-    monkeypatch.setattr(redis, "PING", 0.02)
+    monkeypatch.setattr(redis, "PING", 0.1)
 
     async def main() -> None:
         store = RedisStore(quiet_redis.url, "silent:")
@@ -135,7 +135,7 @@ def test_a_silent_subscription_is_kept_alive(quiet_redis: RedisServer, monkeypat
                 heard.append(await anext(messages))
 
             hearing = asyncio.create_task(hear())
-            await asyncio.wait([hearing], timeout=0.3)
+            await asyncio.wait([hearing], timeout=0.5)
             assert not heard
             await store.publish("t", "m")
             await hearing
