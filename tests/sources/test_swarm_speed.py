@@ -6,8 +6,10 @@ what the code takes, not what the machine was busy with.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,18 @@ def worked(source: EngineSource) -> float:
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident)) if thread is not None and thread.ident else 0.0
 
 
+@pytest.fixture
+def calm() -> Iterator[None]:
+    """The cycle collector as the service has it (app.py): rare."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
 class Watched(Breath):
     """Knows the longest time for which the thread worked without a breath: so long it may hold the interpreter, and the loop."""
 
@@ -75,6 +89,7 @@ class Watched(Breath):
         self._since = time.thread_time()
 
 
+@pytest.mark.usefixtures("calm")
 def test_scan_and_diff_of_two_thousand_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 3, acceptance 6: below 150 ms off the loop, and neither the thread nor what is taken in on the loop holds it for
     5 ms: the first picture (taken in before anything is served), one with ten services changed, and one that says the same.
@@ -119,6 +134,6 @@ def test_scan_and_diff_of_two_thousand_tasks(tmp_path: Path, monkeypatch: pytest
     for name in took:
         look, hold, take = (1000 * min(times[name]) for times in (took, held, taken))
         print(f"{name}: look {look:.0f} ms, without a breath {hold:.1f} ms, taken in on the loop in {take:.1f} ms")
-        assert look < (300 if name == "first" else 150), name  # the first: 150 to 170 on two quiet cores
-        assert hold < 8, name  # 2 to 4, and a cycle collection may fall into it
+        assert look < (300 if name == "first" else 150), name  # the first: 120 to 150
+        assert hold < 5, name
         assert take < 5 or name == "first", name
