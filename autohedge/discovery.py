@@ -18,7 +18,7 @@ from autohedge.rules.resolving import Family
 from autohedge.settings.endpoints import parse as parse_endpoints
 from autohedge.settings.model import Settings
 from autohedge.sources.contract import Source
-from autohedge.sources.dns import Asking, DnsSource
+from autohedge.sources.dns import Asking, DnsSource, named
 from autohedge.sources.file import FileSource
 from autohedge.sources.static import StaticSource
 from autohedge.sources.watch import watch
@@ -95,7 +95,7 @@ class Discovery:
     @property
     def names(self) -> set[str]:
         """Every source that will tell something."""
-        return {watched.source.name for watched in self._watched} | {f"dns:{spec.name}" for spec in self._behind_names}
+        return {watched.source.name for watched in self._watched} | set(map(named, self._behind_names))
 
     async def run(self) -> None:
         try:

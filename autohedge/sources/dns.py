@@ -55,7 +55,7 @@ class DnsSource:
     """The backend `spec`, whose addresses hold names; a literal address stands for itself."""
 
     def __init__(self, spec: BackendSpec, asking: Asking) -> None:
-        self.name = f"dns:{spec.name}"
+        self.name = named(spec)
         self.spec = replace(spec, origins=(self.name,))
         self._asking = asking
         self._missing: dict[str, dict[str, int]] = {}
@@ -100,6 +100,11 @@ class DnsSource:
     def close(self) -> None:
         """Ask nothing more; a question that hangs is left to end by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def named(spec: BackendSpec) -> str:
+    """What the source of this backend is called."""
+    return f"dns:{spec.name}"
 
 
 def _is_literal(host: str) -> bool:

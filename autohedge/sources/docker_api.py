@@ -5,7 +5,7 @@ Rules
 - The version is the engine's own, at most `NEWEST`: an old engine refuses a newer one, a new engine refuses an old one. Where a
   guard refuses /_ping, paths go without a version.
 - Proxies and certificates of the environment do not count: REQUESTS_CA_BUNDLE would take the place of the configured one.
-- A list is decoded one element at a time, with a rest after every `SLICE` seconds: decoding holds the interpreter, and the
+- A list is decoded one element at a time, with rests between (own_thread.py): decoding holds the interpreter, and the
   event loop must not wait for megabytes. A list over `LIMIT` bytes is refused.
 - Every failure is an `ApiError` with one sentence (docker_errors.py).
 
@@ -31,12 +31,12 @@ from docker.types import CancellableStream
 from urllib3.exceptions import HTTPError
 
 from autohedge.sources.docker_errors import ApiError, refused, unreachable
+from autohedge.sources.own_thread import Breath
 
 NEWEST = (1, 45)
 LAZY = "1.41"  # any version keeps the SDK from asking in its constructor
 LIMIT = 256 << 20  # bytes of one list
 PIECE = 1 << 16
-SLICE, REST = 0.001, 0.0001  # seconds
 QUIET = 90.0  # seconds without an event after which the stream is opened anew: a dead peer looks the same
 
 _FAILURES = (requests.exceptions.RequestException, HTTPError, OSError, docker.errors.DockerException)
@@ -187,7 +187,7 @@ def elements(text: str, who: str) -> Iterator[Any]:
     if not text.startswith("[", at):
         raise ApiError(f"{who} with something that is no list")
     at = _blank(text, at + 1)
-    until = time.perf_counter() + SLICE
+    breathe = Breath()
     try:
         while not text.startswith("]", at):
             element, at = decode(text, at)
@@ -197,9 +197,7 @@ def elements(text: str, who: str) -> Iterator[Any]:
                 at = _blank(text, at + 1)
             elif not text.startswith("]", at):
                 raise ApiError(f"{who} with a list that is cut short")
-            if time.perf_counter() > until:
-                time.sleep(REST)
-                until = time.perf_counter() + SLICE
+            breathe()
     except ValueError:
         raise ApiError(f"{who} with something that is no JSON") from None
 

@@ -4,6 +4,8 @@ Rules
 - The shared pool of the loop is for short work; a Docker engine that hangs must not take its places.
 - The thread is a daemon: a stop of the process does not wait for an engine that hangs.
 - A job that nobody waits for any more runs to its end, and its result is dropped.
+- Work on a thread holds the interpreter, and the event loop waits for it: long work takes a `Breath` between its steps, and rests
+  after every `SLICE` seconds.
 
 It must not know: what the jobs are.
 """
@@ -12,12 +14,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+SLICE, REST = 0.001, 0.0001  # seconds
+
 T = TypeVar("T")
+
+
+class Breath:
+    """Call it between two steps of long work."""
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + SLICE
+
+    def __call__(self) -> None:
+        if time.perf_counter() > self._until:
+            time.sleep(REST)
+            self._until = time.perf_counter() + SLICE
 
 
 class OwnThread:

@@ -4,7 +4,6 @@ Rules
 - A list whose elements are objects that begin with their ID, as Docker writes them, is cut at their borders without decoding.
   Inside of an element the same bytes would be between brackets, so a cut there leaves no JSON: then the whole list is decoded
   as lists are.
-- Work on a thread holds the interpreter, and the event loop waits for it: after every `SLICE` seconds there is a rest.
 
 It must not know: what the elements mean.
 """
@@ -12,27 +11,14 @@ It must not know: what the elements mean.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from autohedge.sources.docker_api import REST, SLICE, elements
+from autohedge.sources.docker_api import elements
 
 T = TypeVar("T")
 
 HEAD, BORDER, ENDS = b'{"ID":"', b'},{"ID":"', (b"}]", b"}]\n")
-
-
-class Breath:
-    """Call it between two steps of long work."""
-
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + SLICE
-
-    def __call__(self) -> None:
-        if time.perf_counter() > self._until:
-            time.sleep(REST)
-            self._until = time.perf_counter() + SLICE
 
 
 class Recall(Generic[T]):

@@ -20,7 +20,8 @@ from autohedge.rules.tasks import Service, Task, begins, network_id, nodes_down
 from autohedge.settings.swarm import Engine, Swarm
 from autohedge.sources.docker_api import DockerApi
 from autohedge.sources.following import EngineSource, Survey, View
-from autohedge.sources.recalling import Breath, Recall
+from autohedge.sources.own_thread import Breath
+from autohedge.sources.recalling import Recall
 
 SERVICES = {"type": ["service", "node"]}
 NETWORKS = {"type": ["network", "container"]}  # all that a node without a manager's picture is told: its own containers

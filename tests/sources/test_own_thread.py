@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from autohedge.sources.own_thread import OwnThread
+from autohedge.sources.own_thread import REST, SLICE, Breath, OwnThread
 
 
 def test_jobs_run_one_after_the_other_on_one_thread_beside_the_loop() -> None:
@@ -78,3 +78,15 @@ def test_the_end_of_the_loop_does_not_break_the_thread() -> None:
         if one.name == "a thread of a test":
             one.join(5)
             assert not one.is_alive()
+
+
+def test_a_breath_is_taken_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr(time, "sleep", rests.append)
+    breathe = Breath()
+    for _ in range(10):
+        breathe()
+        now += SLICE * 0.6
+    assert rests == [REST] * 4

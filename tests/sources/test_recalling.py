@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from autohedge.rules.guarding import Subject
 from autohedge.rules.stripping import stripper
-from autohedge.sources.docker_api import REST, SLICE
 from autohedge.sources.docker_errors import ApiError
-from autohedge.sources.recalling import HEAD, Breath, Recall
+from autohedge.sources.recalling import HEAD, Recall
 from tests.support.swarm import task
 
 TEXT = st.text(max_size=6) | st.sampled_from(['},{"ID":"', '"}', "}]", "[{"])
@@ -71,18 +69,6 @@ def test_what_is_no_list(body: bytes) -> None:
 
 def test_null_is_an_empty_list() -> None:
     assert Recall(lambda raw: raw).take(b"null", "x", nothing) == []
-
-
-def test_a_breath_is_taken_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[float] = []
-    now = 0.0
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
-    monkeypatch.setattr(time, "sleep", rests.append)
-    breathe = Breath()
-    for _ in range(10):
-        breathe()
-        now += SLICE * 0.6
-    assert rests == [REST] * 4
 
 
 def test_a_guard_s_list_is_cut_as_the_engine_s_is() -> None:

@@ -20,7 +20,7 @@ from autohedge.memory.registry import Registry
 from autohedge.settings.swarm import Swarm
 from autohedge.sources import swarm as module
 from autohedge.sources.following import EngineSource
-from autohedge.sources.recalling import Breath
+from autohedge.sources.own_thread import Breath
 from autohedge.sources.swarm import swarm_source
 from tests.support.docker_stub import DockerStub
 from tests.support.house import run
