@@ -126,7 +126,7 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    front = edge(NAMED.format(url=url), tmp_path_factory.mktemp("edge"))
+    front = edge(NAMED.format(url=url) + "probe: {enabled: false}\n", tmp_path_factory.mktemp("edge"))
     with ending(front):
         ready(front.url)
         yield Side(front, url, kept)
