@@ -17,8 +17,6 @@ from autohedge.rules.standing import Tier
 from autohedge.rules.verdicts import MOVES_ON, judge
 from autohedge.tools import Tools
 
-WRITTEN_WITHIN = 0.05  # seconds that a request gives the store to keep a retirement
-
 
 class Teller:
     def __init__(self, tools: Tools) -> None:
@@ -64,7 +62,7 @@ class Teller:
         fact = tools.retirements.note(candidate, judgement, outcome, now)
         if fact is not None:
             tools.retirements.adapt(fact, self._instead, now)
-            await tools.shared.flushed(WRITTEN_WITHIN)
+            await tools.shared.flushed()
 
     def _instead(self, model: str) -> str | None:
         """The first model of the chain of `model` that somebody here can serve now; None when only an external rung could."""

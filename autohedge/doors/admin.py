@@ -1,6 +1,7 @@
 """The admin API under /admin: what AutoHedge believes and why, and the few things that people may overrule.
 
-Every change is logged with its caller. Errors are Problems, in the envelope of the management app.
+Every change is logged with its caller, and answered when the shared state has it or is lost: it outlives a kill -9. Errors are
+Problems, in the envelope of the management app.
 
 It must not know: who may use it, how the configuration is loaded, breakers' inside, how alerts leave.
 """
@@ -88,6 +89,7 @@ def _add_replicas(router: APIRouter, tools: Tools, world: AdminWorld) -> None:
         name = text_in(await object_of(request, tools.settings.server.max_body_bytes), "model")
         model = _model_on(tools, replica, name)
         world.force(replica, wish, model)
+        await tools.shared.flushed()
         _log(request, "%s %s, model %s", action, replica, model or "all")
         return {"replica": replica, "model": model, "wish": wish.value}
 
@@ -134,6 +136,7 @@ def _add_retired(router: APIRouter, tools: Tools) -> None:
         if provider not in backends:
             raise NotFound(f"no backend {provider[:200]!r} is known{_hint(provider, backends)}", param="provider")
         fact = retirements.retire(provider, model, text_in(body, "by"), tools.wall())
+        await tools.shared.flushed()
         _log(request, "retired %s, model %s", provider, model)
         return shown(fact)
 
@@ -143,6 +146,7 @@ def _add_retired(router: APIRouter, tools: Tools) -> None:
         for fact in retirements.facts:
             if pair == f"{fact.provider}/{fact.model}" or (pair == fact.provider and fact.model == ALL):
                 retirements.undo(fact.provider, fact.model)
+                await tools.shared.flushed()
                 _log(request, "undid the retirement of %s, model %s", fact.provider, fact.model)
                 return {"provider": fact.provider, "model": fact.model, "undone": True}
         raise NotFound(f"{pair[:200]!r} is not retired")

@@ -10,6 +10,7 @@ Rules
 - Where a worker may be is checked by rules/reach.py: its address, or those that its name has now. A name that nobody can
   resolve yet is taken where every network is allowed; whoever connects looks again.
 - Workers are those of the file and the registered ones. What other sources found is no worker: /admin/replicas has all.
+- A change is answered when the shared state has it, or is lost: what was accepted outlives a kill -9 right afterwards.
 - Load is what is under way: here, and at the other processes of this machine as they told it last.
 
 It must not know: how workers are kept, the ring, probes.
@@ -70,6 +71,7 @@ def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple)
             raise Conflict(message, code="WORKER_ALREADY_EXISTS") from None
         except Full:
             raise _bad(f"there are {MOST} registered workers already") from None
+        await tools.shared.flushed()
         _log(request, "registered", worker)
         location = f"{PATH}/{worker.id}"
         body = {
@@ -96,6 +98,7 @@ def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple)
         """Forget a worker; what it is answering now ends in peace."""
         worker = _known(source, worker_id)
         source.remove(worker.id)
+        await tools.shared.flushed()
         _log(request, "removed", worker)
         return JSONResponse({"status": "accepted", "worker_id": worker.id, "message": "Worker removed"}, 202)
 

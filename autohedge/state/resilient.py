@@ -2,7 +2,7 @@
 
 What each caller may use
   a request   get_local, under, put_soon, delete_soon, count_soon: no wait, no failure, whatever the store does
-  a watcher   lease, release, ready, flushed, totals: at most some seconds
+  a watcher   lease, release, ready, flushed, totals: at most some seconds; so does who changed what must outlive a kill -9
   the app     run, close
 
 Rules (design, decision 8)
@@ -36,6 +36,7 @@ LOGGER = logging.getLogger(__name__)
 TOPIC = "changes"
 BATCH = 100  # facts per message, and entries taken in without letting others run
 ANSWER = 1.0  # seconds that the last writes get when the process ends
+WRITTEN = 1.0  # seconds that what must not be forgotten gets to be written, before somebody is told that it holds
 
 Changed = Callable[[str, Value | None], object]
 
@@ -123,7 +124,7 @@ class Shared:
         """Wait until everything was read for the first time, at most `patience` seconds. False: go on without."""
         return await _within(patience, self._ready)
 
-    async def flushed(self, patience: float) -> bool:
+    async def flushed(self, patience: float = WRITTEN) -> bool:
         """Wait until the store has every write, at most `patience` seconds; False at once while it is lost."""
         return not self.lost and await _within(patience, self._quiet)
 

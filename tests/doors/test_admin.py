@@ -103,6 +103,24 @@ def test_a_wish_for_a_replica_that_is_gone_can_be_taken_back() -> None:
     assert office.get("/admin/replicas")["wishes"] == []
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/admin/replicas/pair@one:1/drain", None),
+        ("/admin/replicas/pair@one:1/undrain", None),
+        ("/admin/retired", {"provider": "pair"}),
+        ("/admin/retired/cloud/undo", None),
+    ],
+)
+def test_what_people_said_is_written_before_they_are_answered(path: str, body: object) -> None:
+    """Who is killed right after the answer still knows it."""
+    office = Office()
+    office.post("/admin/retired", {"provider": "cloud"})
+    before = office.shared.flushes
+    office.post(path, body)
+    assert office.shared.flushes == before + 1
+
+
 def test_changes_are_logged_with_their_caller(caplog: pytest.LogCaptureFixture) -> None:
     office = Office()
     with caplog.at_level(logging.WARNING, "autohedge.admin"):

@@ -322,6 +322,18 @@ def test_from_elsewhere(method: str, path: str, config: str, token: str, status:
 # --- GET and DELETE ---------------------------------------------------------------------------------------------------
 
 
+def test_a_change_is_answered_when_it_is_written() -> None:
+    """A process that is killed right after its 202 still has the worker, or has it no more."""
+    counter = Counter()
+    shelf = counter.desk.shelf
+    name = counter.register().json()["worker_id"]
+    assert shelf.flushes == 1
+    counter.ask("GET", "/workers")
+    assert shelf.flushes == 1
+    counter.ask("DELETE", f"/workers/{name}")
+    assert shelf.flushes == 2
+
+
 def test_the_list_has_the_gateway_s_form() -> None:
     """E58 to E61: workers, total and stats; every worker with these keys in this order."""
     counter = Counter("workers: [{url: 'http://first', model_id: dex, labels: {zone: a}}]")
