@@ -2,8 +2,8 @@
 
 Rules
 - Nearly every request is passed by one comparison of its size with the smallest limit of the model (`plainly_fits`).
-- Where that does not suffice, the engines' own arithmetic decides; where bytes do not prove that the prompt fits, an engine is
-  asked for its count. Only that count may refuse a prompt for its length; no answer in time counts as no doubt.
+- Where that does not suffice, the engines' own arithmetic decides; where the prompt's length could change what it finds, an
+  engine is asked for its count. Only that count may refuse a prompt for its length; no answer in time counts as no doubt.
 - A request that its own backends would refuse is refused only when no rung of its chain can serve it either.
 
 It must not know: health, order, how bodies are read.
@@ -24,7 +24,7 @@ from autohedge.memory.registry import nearest
 from autohedge.payloads.reading import Examined, Reading
 from autohedge.rules.chain import Rung
 from autohedge.rules.decisions import over
-from autohedge.rules.limits import Fit, check, fits_surely, plainly_fits, refusal
+from autohedge.rules.limits import Fit, check, needs_count, plainly_fits, refusal
 from autohedge.settings.model import Settings
 from autohedge.tools import Tools
 
@@ -196,7 +196,7 @@ async def counts(call: Call, ask: Ask, candidates: Iterable[Candidate], tools: T
         return NOTHING
     tokens: dict[str, int] = {}
     for candidate in candidates:
-        if candidate.backend.name not in tokens and not fits_surely(ask, candidate, size):
+        if candidate.backend.name not in tokens and needs_count(ask, candidate, size):
             counted = await tools.learner.count(candidate, ask)
             if counted.size is not None:
                 tokens[candidate.backend.name] = counted.size

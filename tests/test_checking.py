@@ -67,6 +67,19 @@ def test_max_tokens_over_every_window_is_refused() -> None:
     assert raised.value.details[0].limit == 1000
 
 
+def test_a_refusal_that_no_count_would_change_asks_no_engine() -> None:
+    """Issue 2: a 400 for max_tokens within half a millisecond; a prompt that may be too long is still counted and told."""
+    desk = Desk("", roomy=9000)
+    desk.add("a", backend("roomy", "r:1"), lesson(model("m", context=4096)))
+    with pytest.raises(BadRequest):
+        checked(desk, body(max_tokens=1_000_000))
+    assert desk.counter.asked == []
+    with pytest.raises(BadRequest) as raised:
+        checked(desk, body(max_tokens=1_000_000, messages=LONG))
+    assert desk.counter.asked == ["roomy"]
+    assert {detail.param for detail in raised.value.details} == {"max_tokens", "messages"}
+
+
 def test_every_finding_is_told_at_once_and_counted() -> None:
     desk = two_sizes()
     with pytest.raises(BadRequest) as raised:

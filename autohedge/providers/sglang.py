@@ -99,11 +99,12 @@ def fits(ask: Ask, tokens: int | None, candidate: Candidate, now: float) -> list
         return []
     limits = candidate.limits
     window = limits.context if case.compared else None
+    many = common.too_many(case, limits.max_output, window)
     return common.found(
-        common.too_many(case, limits.max_output, window),
+        many,
         common.too_long(case, limits.max_input),
         common.too_long(case, limits.context, case.room),
-        common.too_long(case, window, max(ask.max_tokens or 0, 0)),
+        None if many else common.too_long(case, window, max(ask.max_tokens or 0, 0)),
     )
 
 

@@ -142,15 +142,18 @@ def refusal(fit: Fit) -> Problem:
     return gathered(list(distinct.values()))
 
 
-def fits_surely(ask: Ask, candidate: Candidate, body_bytes: int) -> bool:
-    """Whether the prompt fits without being counted: a token is at least one byte of text, and templates add little.
+def needs_count(ask: Ask, candidate: Candidate, body_bytes: int) -> bool:
+    """Whether the engine's own count of the prompt could change what is found against `ask`.
 
-    `body_bytes` is the size of the decoded body. The engine's arithmetic decides with that upper bound; it never gives
-    fewer findings for more tokens. Media have no bound in bytes: they fit surely only where no length is checked.
+    A token is at least one byte of text, and templates add little: with that upper bound the engine's arithmetic must come to
+    the same findings as without any count, none as a rule; it never gives fewer for more tokens. `body_bytes` is the size of
+    the decoded body. Media have no bound in bytes: they need no count only where no length is checked.
     """
     if ask.media:
         bound = TOO_LONG
     else:
         size = ask.text_bytes if ask.text_bytes and not ask.tools else max(ask.text_bytes, body_bytes)
         bound = size + PER_PART * ask.parts + PER_PROMPT
-    return not DIALECTS[candidate.kind].fits(ask, bound, candidate, 0.0)
+    fits = DIALECTS[candidate.kind].fits
+    at_most = fits(ask, bound, candidate, 0.0)
+    return bool(at_most) and [one.param for one in at_most] != [one.param for one in fits(ask, None, candidate, 0.0)]

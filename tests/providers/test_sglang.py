@@ -63,7 +63,7 @@ def test_old_names_are_asked_only_where_the_new_ones_are_missing() -> None:
         (chat(101), 300, ["messages"]),  # above it is not
         (chat(400), None, []),
         (chat(401), None, ["max_tokens"]),
-        (chat(401), 10, ["max_tokens", "messages"]),
+        (chat(401), 10, ["max_tokens"]),
         (chat(101, truncates=True), 300, []),
         (Ask(Door.EMBEDDINGS, "m"), 400, []),
         (Ask(Door.RESPONSES, "m", max_tokens=101), 300, []),

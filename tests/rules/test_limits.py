@@ -10,7 +10,7 @@ from autohedge.core.ask import Ask
 from autohedge.core.problems import Detail
 from autohedge.core.types import Candidate, Door, Fact, Kind, Limits, Rank
 from autohedge.providers.base import TOO_LONG
-from autohedge.rules.limits import PER_PART, PER_PROMPT, check, fits_surely, refusal
+from autohedge.rules.limits import PER_PART, PER_PROMPT, check, needs_count, refusal
 from tests.providers.saying import NOW, chat, config, engine, place
 
 
@@ -163,62 +163,77 @@ def test_findings_in_the_body_are_listed_once() -> None:
 
 
 def test_a_short_prompt_needs_no_count() -> None:
-    assert fits_surely(chat(text_bytes=1000, parts=2), small(), 1200)
+    assert not needs_count(chat(text_bytes=1000, parts=2), small(), 1200)
 
 
 @pytest.mark.parametrize("text", range(3400, 3600, 10))
 def test_the_margin_covers_templates(text: int) -> None:
     """b: a byte is at most a token; 64 tokens per message and 512 per prompt stand for what templates add."""
     expected = text + PER_PART + PER_PROMPT + 1 <= 4096
-    assert fits_surely(chat(text_bytes=text), small(), text + 50) is expected
+    assert needs_count(chat(text_bytes=text), small(), text + 50) is not expected
+
+
+@pytest.mark.parametrize("kind", [Kind.VLLM, Kind.SGLANG])
+def test_max_tokens_over_the_window_is_refused_without_a_count(kind: Kind) -> None:
+    """Whatever the prompt, the answer is the same 400; only a prompt that may be too long as well is counted."""
+    candidate = place(kind, Limits(context=engine(4096)))
+    assert not needs_count(chat(5000, text_bytes=100), candidate, 200)
+    assert needs_count(chat(5000, text_bytes=5000), candidate, 5100)
 
 
 def test_tools_count_with_the_whole_body() -> None:
     """Tool definitions are rendered into the prompt, so the body is their bound."""
-    assert fits_surely(chat(text_bytes=10), small(), 4000)
-    assert not fits_surely(chat(text_bytes=10, tools=True), small(), 4000)
+    assert not needs_count(chat(text_bytes=10), small(), 4000)
+    assert needs_count(chat(text_bytes=10, tools=True), small(), 4000)
 
 
 def test_a_compressed_body_proves_nothing_by_its_size() -> None:
-    assert not fits_surely(chat(text_bytes=10_000), small(), 100)
+    assert needs_count(chat(text_bytes=10_000), small(), 100)
 
 
 def test_media_have_no_bound() -> None:
     """T1: a data URL is not text; such a prompt is counted or let through, never refused by its size."""
-    assert not fits_surely(chat(media=True, text_bytes=10), small(), 5_000_000)
+    assert needs_count(chat(media=True, text_bytes=10), small(), 5_000_000)
     assert check(chat(media=True, text_bytes=5_000_000), nothing, (small(),), {}, NOW).usable
 
 
 @pytest.mark.parametrize("kind", [Kind.OLLAMA, Kind.OPENAI, Kind.SYSTEMONE, Kind.AZURE])
 def test_where_no_length_is_checked_there_is_nothing_to_prove(kind: Kind) -> None:
-    assert fits_surely(chat(media=True, text_bytes=10**9), place(kind, Limits(context=engine(100))), 10**9)
+    assert not needs_count(chat(media=True, text_bytes=10**9), place(kind, Limits(context=engine(100))), 10**9)
 
 
 def test_an_ask_that_has_its_prompt_cut_fits() -> None:
     """T5."""
-    assert fits_surely(chat(truncates=True, text_bytes=10**6), small(), 10**6)
+    assert not needs_count(chat(truncates=True, text_bytes=10**6), small(), 10**6)
 
 
 def test_sglang_needs_room_for_max_tokens_too() -> None:
     candidate = place(Kind.SGLANG, Limits(context=engine(4096)))
-    assert fits_surely(chat(1000, text_bytes=2000), candidate, 2100)
-    assert not fits_surely(chat(2000, text_bytes=2000), candidate, 2100)
+    assert not needs_count(chat(1000, text_bytes=2000), candidate, 2100)
+    assert needs_count(chat(2000, text_bytes=2000), candidate, 2100)
 
 
 @given(
     kind=st.sampled_from(list(Kind)),
     text=st.integers(0, 3000),
     tokens=st.integers(0, 3000),
-    max_tokens=st.none() | st.integers(0, 3000),
+    max_tokens=st.none() | st.integers(0, 6000),
     context=st.none() | st.integers(1, 5000),
     door=st.sampled_from([Door.CHAT, Door.COMPLETIONS, Door.EMBEDDINGS]),
 )
-def test_what_surely_fits_is_never_refused(
+def test_where_no_count_is_needed_none_changes_what_is_found(
     kind: Kind, text: int, tokens: int, max_tokens: int | None, context: int | None, door: Door
 ) -> None:
     """The proof and the check agree: a true count is at most the bytes and the margin."""
     candidate = place(kind, Limits(context=None if context is None else engine(context)))
     ask = Ask(door, "m", max_tokens=max_tokens, text_bytes=text)
-    if fits_surely(ask, candidate, text):
+    if not needs_count(ask, candidate, text):
         count = min(tokens, text + PER_PART + PER_PROMPT)
-        assert check(ask, nothing, (candidate,), {candidate.replica.id: count}, NOW).usable
+        alone, counted = (
+            check(ask, nothing, (candidate,), counts, NOW).skipped for counts in ({}, {candidate.replica.id: count})
+        )
+        assert _params(alone) == _params(counted)
+
+
+def _params(skipped: tuple[tuple[Candidate, tuple[Detail, ...]], ...]) -> list[str | None]:
+    return [detail.param for _, details in skipped for detail in details]
