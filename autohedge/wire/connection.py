@@ -4,6 +4,8 @@ Rules
 - One deadline and at most one timer per connection. The deadline moves at every wait; the timer is only set again when
   it would fire too late, or when it fired too early. Meaning of the deadline: idle expiry at rest, first byte until the
   final head, stall afterwards. While the caller is busy with what it has, no clock runs.
+- A timer that is late itself judges nobody: the loop was held up (a busy machine, a pause of the process), and what came
+  meanwhile still lies in the socket. It is read first.
 - The first byte is bounded as a whole; after it any bytes, also comments and chunk headers, re-arm the stall (B88).
 - Reading pauses over `high_water` bytes that nobody took, and goes on when they are taken.
 - A large body goes out in slices, as fast as the peer takes them, and the answer is read meanwhile: an early answer (413)
@@ -30,6 +32,7 @@ from autohedge.wire.answer import Answer
 _SLICE = 131072  # bytes of body that are written in one go
 _NOTHING = memoryview(b"")
 _TICK = 0.002  # seconds; loops count in milliseconds
+LATE = 0.005  # seconds after which a timer is late, and how long it is set again for: one look at the sockets is enough
 
 # A peer that vanished without a word is noticed within about a minute, however long the first byte may take.
 _KEEP_ALIVE = [
@@ -255,7 +258,10 @@ class Connection(asyncio.Protocol):
         answer = self._answer
         if answer is not None and self._waiter is None:
             return  # the caller is busy; the next wait sets the timer again
-        left = self._deadline - self._loop.time()
+        now = self._loop.time()
+        left = self._deadline - now
+        if answer is not None and now - self._fires > LATE:
+            left = max(left, LATE)
         if left > _TICK:
             self._watch(left)
         elif answer is None:

@@ -39,6 +39,7 @@ __all__ = ["AbortResponse", "EdgeProtocol"]
 
 LOGGER = logging.getLogger("autohedge.server")
 
+LATE = 0.005  # seconds after which a timer is late, and how long it is set again for
 STASH = 64 << 10  # bytes of later requests that are kept before the client is held
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 NOBODYS = httptools.HttpRequestParser(object())  # in the place of a parser that is not needed any more
@@ -332,9 +333,12 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     def _tick(self) -> None:
         self._timer = None
-        left = self._deadline - self._loop.time()
+        now = self._loop.time()
+        left = self._deadline - now
         if not self.congested and (self._mode == STASHING or (self._exchange is not None and self._phase == READY)):
             return  # it is our turn, not the client's
+        if now - self._due > LATE:  # the loop was held up: what the client sent meanwhile is read first
+            left = max(left, LATE)
         if left > 0.001:
             self._within(left)
         elif self.congested:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autohedge.wire.server import TIMES, Times
+from tests.wire.raw import hold_up
 from tests.wire.serving import Receive, Send, Server, read_body, reply
 
 HOST = b"Host: a\r\n"
@@ -24,7 +25,7 @@ def get(path: str, more: bytes = b"\r\n") -> bytes:
 TURN: contextvars.ContextVar[int] = contextvars.ContextVar("turn", default=0)
 
 
-HASTY = Times(head=0.3, body=0.3, idle=0.6, write=0.4, linger=0.3, drain=1.0)  # the same rules in less time
+HASTY = Times(head=0.5, body=0.8, idle=1.2, write=1.0, linger=1.0, drain=2.0)  # the same rules in less time
 
 
 class Lab:
@@ -35,6 +36,7 @@ class Lab:
         self.peak = 0
         self.running = 0
         self.gate = threading.Event()
+        self.meanwhile: Callable[[], None] = lambda: None
         self.context: list[int] = []
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -74,6 +76,11 @@ class Lab:
     async def wait(self, scope: Any, receive: Receive, send: Send) -> None:
         await self.opened()
         await reply(send, scope["path"].encode())
+
+    async def held(self, scope: Any, receive: Receive, send: Send) -> None:
+        """The loop itself is held up."""
+        hold_up(self.meanwhile)
+        await reply(send, b"held")
 
     async def slow(self, scope: Any, receive: Receive, send: Send) -> None:
         await asyncio.sleep(0.1)

@@ -46,7 +46,7 @@ def run(loop: str, main: Coroutine[Any, Any, None]) -> None:
     async def watched() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         before = open_sockets()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             await main
         gc.collect()
         await until(lambda: open_sockets() == before)
@@ -59,11 +59,26 @@ def run(loop: str, main: Coroutine[Any, Any, None]) -> None:
     assert complaints == []
 
 
-async def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Wait for a state that real sockets reach by themselves."""
+async def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for a state that real sockets reach by themselves; so long only where it is never reached."""
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - the state has no event
             await asyncio.sleep(0.001)
+
+
+def hold_up(meanwhile: Callable[[], None]) -> None:
+    """Call this where the running loop has just come back from its sockets: what comes meanwhile is seen after its timers."""
+    loop = asyncio.get_running_loop()
+    here, there = socket.socketpair()
+
+    def rung() -> None:
+        loop.remove_reader(here)
+        here.close()
+        there.close()
+        meanwhile()
+
+    loop.add_reader(here, rung)
+    there.send(b"!")
 
 
 class Peer:
@@ -120,6 +135,7 @@ class Server:
         self.plays = plays
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[bytes] = []
+        self.peers: list[Peer] = []
         self.accepted = 0
         self.address = Address("127.0.0.1", 0)
 
@@ -131,7 +147,8 @@ class Server:
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         play = self.plays[min(self.accepted, len(self.plays) - 1)]
         self.accepted += 1
-        task = asyncio.get_running_loop().create_task(self._serve(play, Peer(self, reader, writer)))
+        self.peers.append(Peer(self, reader, writer))
+        task = asyncio.get_running_loop().create_task(self._serve(play, self.peers[-1]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -61,7 +61,7 @@ class Server:
         assert eventually(lambda: self.server.started)
         self.port: int = self.server.servers[0].sockets[0].getsockname()[1]
 
-    def stop(self, within: float = 5.0) -> None:
+    def stop(self, within: float = 30.0) -> None:
         self.server.should_exit = True
         self.thread.join(within)
         assert not self.thread.is_alive()
@@ -75,7 +75,7 @@ class Server:
         return len(self.server.server_state.tasks)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     @contextmanager
     def open(self, data: bytes = b"") -> Iterator[socket.socket]:
@@ -89,7 +89,7 @@ class Server:
             return to_end(sock)
 
 
-def eventually(true: Callable[[], bool], within: float = 5.0) -> bool:
+def eventually(true: Callable[[], bool], within: float = 30.0) -> bool:
     end = time.monotonic() + within
     while time.monotonic() < end:
         if true():

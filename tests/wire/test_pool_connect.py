@@ -74,7 +74,7 @@ def test_an_address_that_leads_nowhere(loop: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("connect", "first_byte"), [(0.2, 5.0), (5.0, 0.2)], ids=["its own time", "the request's time"]
+    ("connect", "first_byte"), [(0.2, 90.0), (90.0, 0.2)], ids=["its own time", "the request's time"]
 )
 def test_a_connect_that_hangs_is_bounded(loop: str, connect: float, first_byte: float) -> None:
     """A listener with a full backlog drops the SYN, as a dead host does. What is left of the request ends the wait as well."""
@@ -91,7 +91,7 @@ def test_a_connect_that_hangs_is_bounded(loop: str, connect: float, first_byte: 
                     filler.connect_ex(("127.0.0.1", port))
                 pool = Pool(Address("127.0.0.1", port), Options(connect=connect))
                 with pytest.raises(WireError) as caught:
-                    async with asyncio.timeout(2):
+                    async with asyncio.timeout(60):
                         await ask(pool, first_byte=first_byte)
                 assert (caught.value.failure, caught.value.sent) == (Failure.CONNECT_TIMEOUT, False)
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
@@ -33,10 +34,11 @@ def test_slow_head(start: Start, sent: bytes) -> None:
     server = start(Lab(), HASTY)
     began = time.monotonic()
     with server.open(sent) as sock:
-        time.sleep(0.15)
-        sock.sendall(b"A"[: len(sent) - 1])
+        while not select.select([sock], [], [], 0.1)[0]:
+            assert time.monotonic() - began < 30
+            sock.sendall(b"A"[: len(sent) - 1])
         is_refused(to_end(sock), 408)
-    assert 0.25 < time.monotonic() - began < 1.5
+    assert time.monotonic() - began > 0.45
 
 
 def test_slow_body(start: Start) -> None:
@@ -44,7 +46,7 @@ def test_slow_body(start: Start) -> None:
     server = start(Lab(), HASTY)
     with server.open(POST + b"Content-Length: 100\r\n\r\nabc") as sock:
         for _ in range(4):
-            time.sleep(0.15)
+            time.sleep(0.25)
             sock.sendall(b"x")
         assert server.cancelled == 0
         is_refused(to_end(sock), 408)
@@ -61,15 +63,31 @@ def test_slow_app_is_not_a_slow_client(start: Start) -> None:
     with server.open(head) as sock:
         sender = threading.Thread(target=sock.sendall, args=(b"x" * size,))
         sender.start()
-        time.sleep(0.8)
+        time.sleep(1.0)
         lab.gate.set()
         assert answer(sock)[2] == str(size).encode()
         sender.join()
     lab.gate.clear()
     with server.open(b"POST /wait HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n") as sock:
-        time.sleep(0.8)
+        time.sleep(1.0)
         lab.gate.set()
         assert split(to_end(sock))[2] == b"/wait"
+
+
+def test_a_server_that_was_held_up_reads_before_it_judges(start: Start) -> None:
+    """A process that had no processor for longer than the client's time: the rest of the head was there, only we were not."""
+    lab = Lab()
+    server = start(lab, HASTY)
+    whole = get("", LAST)
+    with server.open(whole[:9]) as sock:
+
+        def meanwhile() -> None:
+            sock.sendall(whole[9:])
+            time.sleep(2 * HASTY.head)
+
+        lab.meanwhile = meanwhile
+        assert split(server.say(get("held", LAST)))[0] == 200
+        assert split(to_end(sock))[0] == 200
 
 
 def test_idle(start: Start) -> None:
@@ -77,13 +95,13 @@ def test_idle(start: Start) -> None:
     server = start(Lab(), HASTY)
     with server.open() as fresh, server.open() as used:
         for _ in range(4):
-            time.sleep(0.25)
+            time.sleep(0.4)
             used.sendall(get(""))
             assert answer(used)[0] == 200
         assert to_end(fresh) == b""
         began = time.monotonic()
         assert to_end(used) == b""
-        assert 0.4 < time.monotonic() - began < 1.5
+        assert time.monotonic() - began > 1.0
     assert eventually(lambda: server.connections == 0)
 
 
@@ -92,7 +110,7 @@ def test_slow_answer_is_not_idle(start: Start) -> None:
     lab = Lab()
     server = start(lab, HASTY)
     with server.open(get("wait")) as sock:
-        time.sleep(0.9)
+        time.sleep(1.5)
         lab.gate.set()
         assert answer(sock)[2] == b"/wait"
 
@@ -102,7 +120,7 @@ def test_client_that_does_not_read(start: Start) -> None:
     server = start(Lab(), HASTY)
     with server.open(get("flood")):
         assert eventually(lambda: server.entered == 1)
-        assert eventually(lambda: server.cancelled == 1, within=3)
+        assert eventually(lambda: server.cancelled == 1)
         assert eventually(lambda: server.connections == 0)
 
 
@@ -116,9 +134,9 @@ def test_client_that_reads_slowly(start: Start) -> None:
         began = time.monotonic()
         while piece := sock.recv(1 << 18):
             data += len(piece)
-            time.sleep(0.03)
+            time.sleep(0.05)
         assert data > 8 << 20
-        assert time.monotonic() - began > 0.5
+        assert time.monotonic() - began > HASTY.write
 
 
 # --- pressure -------------------------------------------------------------------------------------------------------
@@ -157,11 +175,11 @@ def test_thousand_connections(start: Start) -> None:
     try:
         for sock in socks:
             sock.sendall(get("wait"))
-        assert eventually(lambda: lab.running == 1000, within=20)
+        assert eventually(lambda: lab.running == 1000)
         lab.gate.set()
         assert all(answer(sock)[2] == b"/wait" for sock in socks)
     finally:
         for sock in socks:
             sock.close()
-    assert eventually(lambda: server.connections == 0, within=20)
+    assert eventually(lambda: server.connections == 0)
     assert server.tasks == 0

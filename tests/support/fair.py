@@ -1,0 +1,43 @@
+"""A watch that stands while others have the processors: how busy the machine is does not count, how much a test waits does.
+
+Linux tells for every thread how long it was ready to run and was kept waiting (the second figure of its `schedstat`). On an
+idle machine that is next to nothing and the watch shows the time on the wall, so a bound is as sharp there as the promise
+that it holds. Where the system tells nothing, the watch is a clock like any other.
+
+For bounds from above only: who must wait at least so long is measured on the wall.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+
+class Watch:
+    """Runs from its making on."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._before = _kept_waiting()
+
+    @property
+    def wall(self) -> float:
+        """Seconds on the wall."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds(self) -> float:
+        """Seconds without those in which a thread of this process was ready and had no processor."""
+        wall = self.wall
+        withheld = sum(now - self._before.get(thread, 0) for thread, now in _kept_waiting().items())
+        return max(0.0, wall - withheld / 1e9)
+
+
+def _kept_waiting() -> dict[str, int]:
+    """Nanoseconds that each thread of this process was kept waiting so far."""
+    told = {}
+    for thread in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError, IndexError):  # it has ended since
+            told[thread.parent.name] = int(thread.read_text().split()[1])
+    return told
