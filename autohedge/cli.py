@@ -1,4 +1,4 @@
-"""The command line: `autohedge serve | check | engine | quickstart | version`, and the light ones of `light.py`.
+"""The command line: `autohedge serve | check | quickstart | version`, and the light ones of `light.py`.
 
 It reads the environment once and hands it on. Exit codes: 0 done, 1 the configuration is wrong, the port is taken or a source of `check --discover` is blind, 2 the
 command line is wrong.
@@ -17,25 +17,17 @@ from autohedge import __version__, compiled
 from autohedge.app import serve
 from autohedge.core.types import Blind
 from autohedge.demo import quickstart
-from autohedge.engine.main import run as run_engine
 from autohedge.light import LIGHT, light
-from autohedge.parent import end_with_parent
 from autohedge.settings.effective import render
 from autohedge.settings.eidex import Start, is_eidex, started
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.surveying import survey, told
 
-WITH_PARENT = "--with-parent"
 QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["engine"]:
-        if WITH_PARENT in words:  # the quickstart's; no word of the engine's own
-            end_with_parent()
-            words.remove(WITH_PARENT)
-        return run_engine(words[1:])
     if words and words[0] in LIGHT:
         return light(words)
     if words[0].startswith("-config") if words else is_eidex(_start().env):
@@ -58,7 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         command.add_argument("-config", dest="eidex", metavar="FILE", help="the same, started as eidex (eidex's mode)")
     commands.add_parser("quickstart", help="run the proxy with two engines of its own on this machine")
-    commands.add_parser("engine", help="run the sample engine (autohedge engine --help)")
     for name, (_, what) in LIGHT.items():
         commands.add_parser(name, help=f"{what} (autohedge {name} --help)")
     commands.add_parser("version", help="print the version")

@@ -1,6 +1,8 @@
-"""The console's first step: commands that must start fast do not import the proxy, all others go to `cli.py`.
+"""The console's first step: commands that do not need the proxy do not import it, all others go to `cli.py`.
 
 A health check runs every few seconds in every container; importing the proxy for it would cost more than serving requests.
+What is imported stays for the life of the process, so the cycle collector does not look at it: not on the way, when it would
+walk all of it forty times, and not later.
 As the first process of a container it ends on SIGTERM from its first moment: the kernel keeps signals from a process 1 that
 does not handle them, and a container that is stopped while it starts would be waited for until the whole grace is over.
 
@@ -9,16 +11,19 @@ It must not know: what a command does.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 # Command: the module whose `run` takes the words after it and the environment, and what it is for.
 LIGHT: dict[str, tuple[str, str]] = {
     "healthcheck": ("autohedge.healthcheck", "ask the server of this configuration how it is (exit code 0 or 1)"),
     "docker-guard": ("autohedge.guard", "let discovery read a Docker engine and nothing else"),
+    "engine": ("autohedge.engine.main", "run the sample engine"),
 }
 
 
@@ -29,11 +34,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(0))  # until the server takes it over
     if words and words[0] in LIGHT:
         return light(words)
-    code: int = import_module("autohedge.cli").main(words)  # not at the top: it imports everything
+    code: int = _imported("autohedge.cli").main(words)
     return code
 
 
 def light(words: Sequence[str]) -> int:
     """Run the light command that the first word names."""
-    code: int = import_module(LIGHT[words[0]][0]).run(words[1:], os.environ)
+    code: int = _imported(LIGHT[words[0]][0]).run(words[1:], os.environ)
     return code
+
+
+def _imported(name: str) -> ModuleType:
+    """The module, with all that it imports out of the collector's sight."""
+    gc.disable()
+    module = import_module(name)
+    gc.freeze()
+    gc.enable()
+    return module

@@ -5,9 +5,7 @@ It must not know: who is tried when.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from autohedge.core.types import Candidate
 from autohedge.providers import DIALECTS
@@ -29,11 +27,9 @@ class Pools:
         replica = candidate.replica
         pool = self._pools.get(replica.id)
         if pool is None:
-            tls = trusted() if replica.address.tls else None
             options = Options(
                 connect=self._connect,
                 keep_alive=DIALECTS[candidate.kind].keep_alive,
-                ssl=tls,
                 guard=self._guard if replica.address.guarded else None,
             )
             pool = self._pools[replica.id] = Pool(replica.address, options)
@@ -42,9 +38,3 @@ class Pools:
     def keep_only(self, replicas: Mapping[str, object]) -> None:
         for name in [name for name in self._pools if name not in replicas]:
             self._pools.pop(name).close()
-
-
-@cache
-def trusted() -> ssl.SSLContext:
-    """The certificates of the system, read once: that takes 20 ms."""
-    return ssl.create_default_context()

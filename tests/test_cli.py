@@ -79,20 +79,6 @@ def test_a_wrong_command_line_is_a_2(words: list[str], capsys: pytest.CaptureFix
     assert "usage: autohedge" in capsys.readouterr().err
 
 
-def test_the_engine_has_words_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["engine", "--list-faults"]) == 0
-    assert "B82" in capsys.readouterr().out
-
-
-def test_an_engine_may_end_with_its_parent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The quickstart's word: it is heard wherever it stands and is no word of the engine."""
-    heard: list[bool] = []
-    monkeypatch.setattr(cli, "end_with_parent", lambda: heard.append(True))
-    assert cli.main(["engine", "--list-faults", "--with-parent"]) == 0
-    assert heard == [True]
-    assert capsys.readouterr().out
-
-
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "autohedge", "version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")

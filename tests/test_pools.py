@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from autohedge.core.types import Address, BackendSpec, Candidate, Failure, Kind, Limits, Replica, Seat
-from autohedge.pools import Pools, trusted
+from autohedge.pools import Pools
 from autohedge.wire.errors import WireError
 
 
-def candidate(port: int, *, tls: bool = False) -> Candidate:
-    replica = Replica(f"b@127.0.0.1:{port}", "b", Address("127.0.0.1", port, tls=tls), Seat())
+def candidate(port: int) -> Candidate:
+    replica = Replica(f"b@127.0.0.1:{port}", "b", Address("127.0.0.1", port), Seat())
     return Candidate(replica, BackendSpec("b"), Kind.VLLM, "m", Limits())
 
 
@@ -58,9 +58,3 @@ def test_only_a_guarded_place_is_asked_about() -> None:
 
     asyncio.run(main())
     assert asked == ["127.0.0.1"]
-
-
-def test_certificates_are_read_once() -> None:
-    assert trusted() is trusted()
-    pools = Pools(2.0)
-    assert pools.of(candidate(3, tls=True)) is pools.of(candidate(3, tls=True))

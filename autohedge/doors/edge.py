@@ -97,6 +97,7 @@ class Edge:
             call.body = body
             await self.relay.serve(call, out)
         except Problem as problem:
+            problem.__traceback__ = None  # of frames that hold the problem: only the cycle collector would part them
             code = code_at(entry.door, problem)
             await self._refuse(problem, entry, request_id, out)
         except (AbortResponse, asyncio.CancelledError):

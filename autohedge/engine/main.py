@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autohedge.core.types import Kind
 from autohedge.engine.faults import listing, order
 from autohedge.engine.sample import SampleEngine
 from autohedge.engine.text import NATURAL
+from autohedge.parent import end_with_parent
 
 try:
     from uvloop import new_event_loop
@@ -47,13 +48,16 @@ def parser() -> argparse.ArgumentParser:
         "--fault", action="append", default=[], metavar="NAME[=ARG][:times=N][:for=S][:after=N][:on=WHERE]"
     )
     found.add_argument("--list-faults", action="store_true", help="print the faults and end")
+    found.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     return found
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], _env: Mapping[str, str]) -> int:
     """Run until a signal comes. Bad arguments end with status 2 (SystemExit), a taken port with status 1."""
     command = parser()
     given = command.parse_args(argv)
+    if given.with_parent:
+        end_with_parent()
     if given.list_faults:
         print(listing())
         return 0

@@ -23,7 +23,6 @@ from autohedge.rules.alerts import Board, Event, Item, Pace, Topic
 from autohedge.rules.letters import Letter, as_json, as_slack, letter
 from autohedge.settings.people import Alerts, Mail, Webhook, place_of
 from autohedge.watchers.asking import Asking
-from autohedge.watchers.mailing import composed, sent
 
 LOGGER = logging.getLogger(__name__)
 FIRST, LONGEST = 5.0, 300.0  # seconds before a lost channel is tried again
@@ -168,6 +167,8 @@ def channels(settings: Alerts, asking: Asking, clock: Callable[[], float], sende
 
 def by_mail(mail: Mail, clock: Callable[[], float]) -> Send:
     """Letters as mails."""
+    # SMTP and mails are two dozen modules: only those who use them pay for them.
+    from autohedge.watchers.mailing import composed, sent  # noqa: PLC0415
 
     async def send(message: Letter) -> str:
         return await sent(mail, composed(mail, message.subject, message.text, clock()))

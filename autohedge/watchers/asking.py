@@ -29,6 +29,7 @@ import httpx
 
 from autohedge.core.types import Address, Failure
 from autohedge.providers.base import Question, Reply
+from autohedge.wire.trust import trusted
 
 MOST = 4 << 20  # bytes of one answer
 KEEP = 2.0  # seconds an idle connection is kept: under every engine's own limit
@@ -45,30 +46,22 @@ class Asking(Protocol):
 
 
 class Asker:
-    """The one httpx client of the process. `timeout` is seconds for a question that brings no limit of its own.
+    """The one asker of the process. `timeout` is seconds for a question that brings no limit of its own.
 
-    Used as an async context manager by whoever owns it. `verify` is as in httpx; `transport` replaces the network in tests.
+    Used as an async context manager by whoever owns it; `transport` replaces the network in tests.
     """
 
     def __init__(
         self,
         timeout: float = 5.0,
         *,
-        verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
         guard: Callable[[str], bool] = lambda _address: True,
     ) -> None:
         self._timeout = timeout
         self._guard = guard
-        self._client = httpx.AsyncClient(
-            verify=verify,
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "autohedge"},
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP),
-        )
+        self._transport = transport
+        self._clients: dict[bool, httpx.AsyncClient] = {}  # for TLS and without; made when the first address needs it
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,44 +69,47 @@ class Asker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
     async def __call__(
         self, address: Address, question: Question, headers: Headers = (), limit: float | None = None
     ) -> Reply:
         """The engine's reply, or one with status 0 that says why there is none."""
         limit = self._timeout if limit is None else limit
+        client = self._client(address.tls)
         try:
-            request = self._request(address, question, headers, limit * 0.9)
+            request = _request(client, address, question, headers, limit * 0.9)
         except (httpx.InvalidURL, TypeError, ValueError, RecursionError):
             return Reply(0, failure="the question cannot be written")
         heard: list[httpx.Response] = []
         try:
             async with asyncio.timeout(limit):
                 if address.guarded:
-                    return await self._guarded(request, address, heard)
-                return await self._exchange(request, heard)
+                    return await self._guarded(client, request, address, heard)
+                return await _exchange(client, request, heard)
         except TimeoutError:
             return Reply(0, failure=Failure.DEADLINE)
         except httpx.HTTPError as error:
             return Reply(0, failure=_failure(error, heard=bool(heard)))
 
-    def _request(self, address: Address, question: Question, headers: Headers, patience: float) -> httpx.Request:
-        content = None
-        sent = list(headers)
-        if question.json is not None:
-            # Not httpx's own writer: it fails on lone surrogates, which a client's prompt may hold.
-            content = json.dumps(dict(question.json), separators=(",", ":")).encode()
-            sent.append((b"content-type", b"application/json"))
-        return self._client.build_request(
-            "GET" if content is None else "POST",
-            f"{address}{question.path}",
-            content=content,
-            headers=sent,
-            timeout=httpx.Timeout(patience),
-        )
+    def _client(self, tls: bool) -> httpx.AsyncClient:
+        client = self._clients.get(tls)
+        if client is None:
+            client = self._clients[tls] = httpx.AsyncClient(
+                verify=trusted() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # that one trusts nobody
+                transport=self._transport,
+                trust_env=False,
+                follow_redirects=False,
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "autohedge"},
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP),
+            )
+        return client
 
-    async def _guarded(self, request: httpx.Request, address: Address, heard: list[httpx.Response]) -> Reply:
+    async def _guarded(
+        self, client: httpx.AsyncClient, request: httpx.Request, address: Address, heard: list[httpx.Response]
+    ) -> Reply:
         """The exchange at an address that the host has now, under the host's own name; none where one of them is not allowed."""
         loop = asyncio.get_running_loop()
         try:
@@ -127,24 +123,43 @@ class Asker:
         for place in places[:-1]:
             request.url = request.url.copy_with(host=place)  # the Host header is written already
             with contextlib.suppress(httpx.ConnectError):
-                return await self._exchange(request, heard)
+                return await _exchange(client, request, heard)
         request.url = request.url.copy_with(host=places[-1])
-        return await self._exchange(request, heard)
+        return await _exchange(client, request, heard)
 
-    async def _exchange(self, request: httpx.Request, heard: list[httpx.Response]) -> Reply:
-        response = await self._client.send(request, stream=True)
-        heard.append(response)
-        try:
-            if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
-                return Reply(0, failure="the answer is compressed, which was not asked for")
-            body = bytearray()
-            async for piece in response.aiter_raw():
-                body += piece
-                if len(body) > MOST:
-                    return Reply(0, failure=f"the answer is over {MOST >> 20} MiB")
-        finally:
-            await response.aclose()
-        return Reply(response.status_code, bytes(body), MappingProxyType(dict(response.headers)))
+
+def _request(
+    client: httpx.AsyncClient, address: Address, question: Question, headers: Headers, patience: float
+) -> httpx.Request:
+    content = None
+    sent = list(headers)
+    if question.json is not None:
+        # Not httpx's own writer: it fails on lone surrogates, which a client's prompt may hold.
+        content = json.dumps(dict(question.json), separators=(",", ":")).encode()
+        sent.append((b"content-type", b"application/json"))
+    return client.build_request(
+        "GET" if content is None else "POST",
+        f"{address}{question.path}",
+        content=content,
+        headers=sent,
+        timeout=httpx.Timeout(patience),
+    )
+
+
+async def _exchange(client: httpx.AsyncClient, request: httpx.Request, heard: list[httpx.Response]) -> Reply:
+    response = await client.send(request, stream=True)
+    heard.append(response)
+    try:
+        if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+            return Reply(0, failure="the answer is compressed, which was not asked for")
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > MOST:
+                return Reply(0, failure=f"the answer is over {MOST >> 20} MiB")
+    finally:
+        await response.aclose()
+    return Reply(response.status_code, bytes(body), MappingProxyType(dict(response.headers)))
 
 
 # What httpx raises, in the transport's words: before and after the head of the answer. The first row that fits decides.

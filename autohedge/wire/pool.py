@@ -14,22 +14,22 @@ It must not know: what the request means, or whether another replica could serve
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 from autohedge.core.types import Address, Failure
 from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Connection, Options
 from autohedge.wire.errors import WireError, connect_failure
+from autohedge.wire.trust import trusted
 
 
 class Pool:
     """All connections to one replica. Not for use from several event loops."""
 
     def __init__(self, address: Address, options: Options) -> None:
-        """Opens nothing. A TLS address without a context in `options` gets the default one of the system."""
+        """Opens nothing. A TLS address without a context in `options` gets that of the system."""
         self._address = address
         self._options = options
-        self._ssl = (options.ssl or ssl.create_default_context()) if address.tls else None
+        self._ssl = (options.ssl or trusted()) if address.tls else None
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._closed = False

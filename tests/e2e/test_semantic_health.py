@@ -16,9 +16,10 @@ import httpx
 import pytest
 
 from autohedge.engine.sample import SampleEngine
+from autohedge.wire.trust import trusted
 from tests.e2e.test_survival import load, script
 from tests.state.servers import RedisServer
-from tests.support.house import CHAT, trusted
+from tests.support.house import CHAT
 from tests.support.processes import Child, edge, ending, llama
 from tests.watchers.postoffice import PostOffice, post_office
 

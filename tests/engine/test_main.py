@@ -11,10 +11,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from autohedge.engine import main
 from autohedge.engine.main import run
 from tests.engine.calls import CHAT, HELLO
 
-CALL = "import sys; from autohedge.engine.main import run; sys.exit(run(sys.argv[1:]))"
+CALL = "import sys; from autohedge.engine.main import run; sys.exit(run(sys.argv[1:], {}))"
 
 
 @contextmanager
@@ -111,18 +112,27 @@ def test_resets_are_resets_on_this_loop_too() -> None:
 
 def test_a_taken_port_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     with child("--kind", "vllm") as (_, url):
-        assert run(["--port", url.rpartition(":")[2]]) == 1
+        assert run(["--port", url.rpartition(":")[2]], {}) == 1
     assert "cannot listen on 127.0.0.1" in capsys.readouterr().out
 
 
 def test_list_faults_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--list-faults"]) == 0
+    assert run(["--list-faults"], {}) == 0
     assert "B26 error-event" in capsys.readouterr().out
+
+
+def test_it_may_end_with_its_parent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The quickstart's word."""
+    heard: list[bool] = []
+    monkeypatch.setattr(main, "end_with_parent", lambda: heard.append(True))
+    assert run(["--list-faults", "--with-parent"], {}) == 0
+    assert heard == [True]
+    assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--kind", "nope"], ["--fault", "nope"], ["--port", "x"]])
 def test_bad_arguments_are_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(words)
+        run(words, {})
     assert ended.value.code == 2
     assert capsys.readouterr().err

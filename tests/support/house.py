@@ -13,13 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import ssl
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -31,8 +29,8 @@ from autohedge.app import House
 from autohedge.core.types import Candidate
 from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load
-from autohedge.watchers.asking import Asker
 from autohedge.wire.pool import Pool
+from autohedge.wire.trust import trusted
 
 T = TypeVar("T")
 CHAT = "/v1/chat/completions"
@@ -213,9 +211,8 @@ async def house(
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     impatient = mock.patch("uvicorn.server.asyncio", _Impatient())
     impatient.start()
-    with mock.patch("autohedge.app.Asker", partial(Asker, verify=trusted())):
-        life = asyncio.get_running_loop().create_task(made.run(ready.set_result))
-        await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
+    life = asyncio.get_running_loop().create_task(made.run(ready.set_result))
+    await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
     try:
         if life.done():
             life.result()
@@ -241,12 +238,6 @@ class _Impatient:
     @staticmethod
     async def sleep(seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.005))
-
-
-@cache
-def trusted() -> ssl.SSLContext:
-    """Certificates are read once per run; that takes longer than all else in a start."""
-    return ssl.create_default_context()
 
 
 async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> float:
