@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from autohedge.call import Call, Header, Out, Send
 from autohedge.core.problems import (
@@ -36,8 +36,9 @@ from autohedge.doors.openai import Entry, find
 from autohedge.relay import Relay
 from autohedge.settings.people import Auth
 from autohedge.watchers.gate import Gate
-from autohedge.wire.heads import HOP_BY_HOP, end_to_end
+from autohedge.wire.heads import HOP_BY_HOP, end_to_end, header_lines
 from autohedge.wire.server import AbortResponse
+from autohedge.wire.server_again import KEPT
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -50,6 +51,14 @@ OWN = FRAMING | {b"api-key"}
 MINE = OWN | CREDENTIALS
 ID_LIMIT = 200
 SYSTEMONE = Door.SYSTEMONE  # looked up in its enum it costs every request
+
+
+class Onward(NamedTuple):
+    """What of a client's head goes on: the headers, the same as they stand in a head, and how the body is encoded."""
+
+    headers: list[Header]
+    lines: bytes
+    encoding: str
 
 
 class Edge:
@@ -120,33 +129,28 @@ class Edge:
     ) -> Call:
         if self.gate is not None and not self.gate.open:
             raise _not_yet(self.gate)
-        headers: list[Header] = scope["headers"]
         decides = entry.door is SYSTEMONE
-        own = MINE if strip else FRAMING if decides else OWN
+        kept = scope.get(KEPT, {})
+        onward: Onward | None = kept.get(strip)
+        if onward is None:
+            onward = kept[strip] = _onward(entry, scope["headers"], fields, strip=strip)
         call = Call(
             door=entry.door,
             target=entry.target,
             query=scope["query_string"],
-            headers=headers,
-            forwarded=end_to_end(headers, fields, own),
+            headers=scope["headers"],
+            forwarded=onward.headers,
             body=b"",
-            encoding=_encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else "",
+            encoding=onward.encoding,
             id=request_id,
             started=started,
             deadline=started + self.relay.tools.settings.timeouts.total,
+            lines=onward.lines,
             model=entry.model,
         )
         if decides:
             self._admit_decision(call, fields)
-            return call
-        if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
-            raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
-        if not strip:
-            if b"authorization" in fields:
-                _check_bearer(fields[b"authorization"])
-            elif key := fields.get(b"api-key"):
-                call.forwarded.append((b"authorization", b"Bearer " + key))
-        if entry.azure and b"api-version" in call.query:
+        elif entry.azure and b"api-version" in call.query:
             call.query = b"&".join(part for part in call.query.split(b"&") if not part.startswith(b"api-version="))
         return call
 
@@ -205,6 +209,22 @@ class Edge:
                     scope, out.status, clock() - started, bytes(asked), _id_of(scope["headers"]), "".join(codes[-1:])
                 )
                 log.write(line, out, None)
+
+
+def _onward(entry: Entry, headers: list[Header], fields: dict[bytes, bytes], *, strip: bool) -> Onward:
+    """What of a head goes on to an engine; raises Problem for a head that nobody serves. It follows from the head alone."""
+    decides = entry.door is SYSTEMONE
+    forwarded = end_to_end(headers, fields, MINE if strip else FRAMING if decides else OWN)
+    if not decides:
+        if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
+            raise Unsupported(f"{entry.target} takes a JSON body, not multipart", param="content-type")
+        if not strip:
+            if b"authorization" in fields:
+                _check_bearer(fields[b"authorization"])
+            elif key := fields.get(b"api-key"):
+                forwarded.append((b"authorization", b"Bearer " + key))
+    encoding = _encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else ""
+    return Onward(forwarded, header_lines(forwarded), encoding)
 
 
 def _line(scope: Scope, status: int, elapsed: float, body: bytes, request_id: bytes, code: str) -> Line:

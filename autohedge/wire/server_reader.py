@@ -6,6 +6,7 @@ Rules
   the same connection: clients repeat themselves.
 - The size of a head is counted in whole reads while it comes, and exactly when it is complete; so at most one read
   (256 KiB with uvloop) more than `MAX_HEAD` is ever kept.
+- A plain head that comes again, but for the length of its body, is not parsed a second time (server_again.py).
 - An upgrade (websocket, h2c) is ignored and the request read as a plain one; RFC 9110 7.8 allows it, and Java's HttpClient
   sends `Upgrade: h2c` with a first POST. The parser stops at such a head, so a second one reads the body.
 - Trailers are dropped. Blank lines before a request are allowed (RFC 9112 2.2).
@@ -20,6 +21,7 @@ from typing import Any
 
 import httptools
 
+from autohedge.wire.server_again import KEPT, Head, plain, remembered
 from autohedge.wire.server_exchange import Exchange, Line
 from autohedge.wire.server_rules import (
     MAX_HEAD,
@@ -62,6 +64,8 @@ class RequestReader(Line, ABC):
         self._known_url = b""  # the last target and Host that were found good, and what they mean
         self._known_host: bytes | None = None
         self._target: dict[str, Any] = {}  # `_base` with that target
+        self._latest: Head | None = None  # the plain head that came last
+        self._plain = False  # the head that was parsed last is one
         self._refusal: Refusal | None = None
 
     # --- what the other half does with it ---------------------------------------------------------------------------
@@ -86,6 +90,9 @@ class RequestReader(Line, ABC):
 
     def _feed(self, data: bytes) -> None:
         size = len(data)
+        fresh = self._phase == READY and self._exchange is None
+        if fresh and self._latest is not None and self._again(self._latest, data):
+            return
         if self._phase == HEAD:
             self._fed += size
         else:
@@ -100,8 +107,23 @@ class RequestReader(Line, ABC):
         else:
             if self._phase or self._exchange is None:
                 self._incomplete(data)
+            elif fresh and self._plain and self._reading is self._exchange:  # one request, from its first byte on
+                self._latest = remembered(data, self._exchange.scope)
             return
-        self._plain(rest)
+        self._ignored(rest)
+
+    def _again(self, latest: Head, data: bytes) -> bool:
+        """Take a whole request that begins with the latest head; False when it is anything else."""
+        message = latest.message(data)
+        if message is None:
+            return False
+        headers, body = message
+        scope = {**latest.scope, "headers": headers, "state": self._state.copy()}
+        exchange = self._reading = Exchange(self, scope, keep=True, old=False, expects=False)
+        exchange.add(body)
+        exchange.end()
+        self._begun(exchange)
+        return True
 
     def _incomplete(self, data: bytes) -> None:
         if self._phase == BODY:
@@ -133,7 +155,7 @@ class RequestReader(Line, ABC):
         else:
             self._refuse(400, f"not valid HTTP/1.1: {error}")
 
-    def _plain(self, rest: bytes) -> None:
+    def _ignored(self, rest: bytes) -> None:
         """Go on after a request that asked for another protocol: its body, if it has one, begins at `rest`."""
         self._upgraded = False
         if not self._framing:
@@ -187,10 +209,13 @@ class RequestReader(Line, ABC):
             "method": method,
             "headers": headers,
             "state": self._state.copy(),
+            KEPT: {},
         }
         old = version == "1.0"
         expects = b"expect" in fields and not old and fields[b"expect"].lower() == b"100-continue"
-        exchange = self._reading = Exchange(self, scope, parser.should_keep_alive(), old, expects)
+        keep: bool = parser.should_keep_alive()
+        exchange = self._reading = Exchange(self, scope, keep, old, expects)
+        self._plain = keep and not old and plain(fields)
         self._phase = BODY
         self._fed = 0
         self._url = b""
