@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from autohedge.attempt import Opened
 from autohedge.call import Call, Header
-from autohedge.core.problems import DeadlineExceeded, Detail, Problem, Unavailable, UpstreamFailed, by_status
+from autohedge.core.problems import DeadlineExceeded, Detail, Gone, Problem, Unavailable, UpstreamFailed, by_status
 from autohedge.core.types import Failure, Verdict
 from autohedge.payloads.span import model_span, with_model
 from autohedge.wire.heads import HOP_BY_HOP, end_to_end
@@ -57,6 +57,9 @@ def nothing_worked(call: Call) -> Problem:
     if not details:
         return Unavailable(f"no backend can serve model {call.asked} now", retry_after=1, headers=NO_RETRY)
     tail = f"{len(details)} attempt{'s' if len(details) > 1 else ''}, last: {details[-1].message}"
+    if all(attempt.judgement is not None and attempt.judgement.verdict is Verdict.RETIRED for attempt in call.attempts):
+        message = f"model {call.asked} was retired by its provider and has nowhere to go ({tail})"
+        return Gone(message, details=details, headers=NO_RETRY)
     if timeouts == len(details):
         return DeadlineExceeded(
             f"no backend of model {call.asked} answered in time ({tail})",

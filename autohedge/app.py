@@ -24,7 +24,7 @@ from prometheus_client import ProcessCollector
 
 from autohedge import __version__, logs
 from autohedge.attempt import Attempter
-from autohedge.core.types import Candidate, Kind, Sweep
+from autohedge.core.types import Candidate, Door, Judgement, Kind, Outcome, Sweep
 from autohedge.discovery import ORDER, WORKERS, Discovery, Told
 from autohedge.doors.access import Gatekeeper, verifier
 from autohedge.doors.access_log import AccessLog, to_stdout
@@ -41,7 +41,7 @@ from autohedge.memory.exposition import View, exposition
 from autohedge.memory.health import Health
 from autohedge.memory.meters import Meters
 from autohedge.memory.registry import Registry
-from autohedge.memory.retired import MERGES, Retirements
+from autohedge.memory.retired import MERGES, News, Retirements
 from autohedge.memory.tuning import rules_of
 from autohedge.parent import end_with_parent
 from autohedge.pools import Pools
@@ -50,6 +50,7 @@ from autohedge.reloading import follow, unheard
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
 from autohedge.rules.reach import may_connect
+from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Transition
 from autohedge.settings.effective import render
 from autohedge.settings.load import ConfigErrors, load
@@ -182,7 +183,7 @@ class House:
         self.alerting = Alerting(settings.alerts, sends, time.time, host, self.shared.lease)
         self.speaker = Speaker(self.alerting, time.time)
         self.shared.on_lost(self.speaker.state)
-        self.retirements = Retirements(self.shared, time.time, self.speaker.retirement)
+        self.retirements = Retirements(self.shared, time.time, self._retirement)
         self.room = WaitingRoom(settings.queue.size)
         self.workers = WorkersSource(self.shared, self.env.get(BOOT) or self._prefix, time.time, WORKERS)
         told = Told(self._swept, self._source_gone)
@@ -193,7 +194,7 @@ class House:
             self.sharing.count(f"{host}:{self.env[WORKER]}", self._counted)
         pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
         self.learner = Learner(self.registry, asker, time.time, pace)
-        hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed)
+        hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed, self._gone)
         self.probers = Probers(Means(self.registry, self.health, asker, random.random, hooks), settings)
         silent, startup = (lambda: self.learner.silent), settings.startup
         leads = lambda: self.sharing.leads  # noqa: E731
@@ -220,7 +221,8 @@ class House:
             wall=time.time,
         )
         management = status_app(self.tools, self.standing, self._scrape, self.new_id)
-        self.edge = Edge(Relay(self.tools), management, AccessLog(settings.server.access_log), self.new_id)
+        self.relay = Relay(self.tools)
+        self.edge = Edge(self.relay, management, AccessLog(settings.server.access_log), self.new_id)
         self.edge.gate = self.standing.gate = self.gate
         self.edge.keeper = self._keeper(settings)
         world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})
@@ -238,6 +240,11 @@ class House:
         self.speaker.health(candidate, transition)
         self.sharing.changed(candidate, transition)
 
+    def _retirement(self, fact: Retired, news: News) -> None:
+        self.speaker.retirement(fact, news)
+        if news is News.HEARD:
+            self.relay.adapt(fact)
+
     def _keeper(self, settings: Settings) -> Gatekeeper:
         url = settings.auth.verify_url
         return Gatekeeper(settings.auth, self.clock, verifier(self.asker, url) if url else None)
@@ -245,13 +252,15 @@ class House:
     def _effective(self) -> str:
         return render(load(self.config, self.env, read_file))
 
-    def _has_spare(self, _candidate: Candidate) -> bool:
-        """Whether a rung could take over from the last replica of a model."""
-        return bool(self.settings.fallback_chain)
+    def _has_spare(self, candidate: Candidate) -> bool:
+        return self.tools.chains.spares(candidate)
 
     def _probed(self, candidate: Candidate, probe: Probed) -> None:
         self.meters.probe(candidate.backend.name, candidate.served, probe.verdict)
         self.sharing.probed(candidate, probe)
+
+    def _gone(self, candidate: Candidate, judgement: Judgement, outcome: Outcome, door: Door) -> None:
+        self.relay.gone(candidate, judgement, outcome, door)
 
     def _ask_again(self, replica: str) -> None:
         self.learner.poke(replica)

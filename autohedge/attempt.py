@@ -154,7 +154,7 @@ class Attempter:
             if not opened.won:
                 attempt.ended = self._clock()
                 opened.close()
-                if judgement.verdict is Verdict.RETIRED:
+                if judgement.verdict is Verdict.RETIRED or judgement.absent:
                     await self.retired(call, attempt)
         return opened
 

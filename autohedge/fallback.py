@@ -6,7 +6,7 @@ Rules
 - A rung with an endpoint is a backend of its own: named by the rung, spoken to with the rung's key only, in no public list of
   models. An endpoint may be a full URL of one API, as the article writes Azure's: what belongs to the API is cut off.
 - A redirect of a retired model is a fallback as well: where the caller (`X-AutoHedge-No-Fallback`) or the operator wants this
-  model or none, or nobody serves the other one, there is no redirect.
+  model or none, or nobody serves the other one, there is no redirect. Nor where another backend still has the model.
 - `models.<name>.fallback` replaces the common chain for one model; `off` is an empty one.
 
 It must not know: health, snapshots, requests.
@@ -14,12 +14,12 @@ It must not know: health, snapshots, requests.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from autohedge.core.types import NOTHING, BackendSpec, Kind
+from autohedge.core.types import NOTHING, BackendSpec, Candidate, Kind, Route
 from autohedge.rules.chain import Rung, RungKind
 from autohedge.settings.addresses import parse_address
 from autohedge.settings.model import Settings
@@ -46,9 +46,18 @@ class Chains:
     def of(self, model: str) -> tuple[Rung, ...]:
         return self.own.get(model, self.common)
 
+    def spares(self, candidate: Candidate) -> bool:
+        """Whether a rung could take over from the last replica of a model: one that leads to something else."""
+        aliases = candidate.backend.aliases
+        names = {candidate.served, *(alias for alias, served in aliases.items() if served == candidate.served)}
+        itself = names | {candidate.backend.name}
+        return any(_leads_on(rung, itself, candidate) for name in names for rung in self.of(name))
+
 
 class Redirects(Protocol):
     def redirect_of(self, model: str) -> str: ...
+
+    def fact_of(self, candidate: Candidate) -> object | None: ...
 
 
 class Known(Protocol):
@@ -61,12 +70,25 @@ class Known(Protocol):
     def chains(self) -> Chains: ...
 
 
-def redirected(name: str, known: Known, served: Container[str], headers: Iterable[tuple[bytes, bytes]]) -> str:
+def redirected(
+    name: str, known: Known, served: Mapping[str, Route], headers: Iterable[tuple[bytes, bytes]] = ()
+) -> str:
     """The model that a request for `name` with these headers goes to; `served` are the models that somebody serves."""
     target = known.retirements.redirect_of(name)
     if target == name or target not in served or not known.chains.of(name) or own_model_or_none(headers):
         return name
-    return target
+    return name if remains(served.get(name), known.retirements) else target
+
+
+def remains(route: Route | None, retirements: Redirects) -> bool:
+    """Whether a backend that is not retired still has the model."""
+    return route is not None and any(retirements.fact_of(candidate) is None for candidate in route.candidates)
+
+
+def _leads_on(rung: Rung, itself: set[str], candidate: Candidate) -> bool:
+    if rung.kind is RungKind.EXTERNAL:
+        return rung.backend != candidate.backend.name
+    return not itself.issuperset(rung.models)
 
 
 def own_model_or_none(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -39,6 +39,7 @@ class Relay:
         self._deciders = Deciders(tools)
         self._tell = Teller(tools)
         tools.attempter.retired = self._tell.retired
+        self.gone, self.adapt = self._tell.gone, self._tell.adapt
 
     async def serve(self, call: Call, out: Out) -> None:
         """Answer `call` through `out`, or raise the Problem that says why not."""

@@ -10,9 +10,12 @@ It must not know: how a verdict came about, or what the client was sent.
 from __future__ import annotations
 
 from autohedge.call import Call
-from autohedge.core.types import Attempt, Candidate, Verdict
+from autohedge.core.types import Attempt, Candidate, Door, Judgement, Outcome, Verdict
+from autohedge.fallback import remains
+from autohedge.memory.retired import is_gone
 from autohedge.providers import DIALECTS
 from autohedge.rules.chain import Rung, RungKind
+from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Tier
 from autohedge.rules.verdicts import MOVES_ON, judge
 from autohedge.tools import Tools
@@ -41,7 +44,7 @@ class Teller:
             meters.attempt(backend, candidate.served, verdict)
             if attempt.first_byte is not None:
                 meters.first_byte(backend, attempt.first_byte - attempt.started)
-            if verdict in MOVES_ON and verdict is not Verdict.RETIRED:
+            if verdict in MOVES_ON and not is_gone(candidate, judgement):
                 tools.retirements.failed(candidate, call.asked, tools.wall())
                 if verdict is Verdict.BUSY and judgement.retry_after:
                     tools.cooling.note(candidate, judgement.retry_after, tools.wall())
@@ -52,21 +55,35 @@ class Teller:
             tools.meters.failover(len(call.attempts) - 1)
 
     async def retired(self, call: Call, attempt: Attempt) -> None:
-        """Keep what a RETIRED verdict says, and redirect the models that failed there to what can serve them."""
+        """Keep what a verdict says of a model that is gone, and redirect the models that failed there to what can serve them."""
         tools = self._tools
         candidate, outcome, judgement = attempt.candidate, attempt.outcome, attempt.judgement
         assert outcome is not None
         assert judgement is not None
-        now = tools.wall()
-        tools.retirements.failed(candidate, call.asked, now)
-        fact = tools.retirements.note(candidate, judgement, outcome, now)
-        if fact is not None:
-            tools.retirements.adapt(fact, self._instead, now)
+        if not is_gone(candidate, judgement):
+            return
+        tools.retirements.failed(candidate, call.asked, tools.wall())
+        if self.gone(candidate, judgement, outcome, call.door):
             await tools.shared.flushed()
 
+    def gone(self, candidate: Candidate, judgement: Judgement, outcome: Outcome, door: Door) -> bool:
+        """Keep what an answer at `door` says of a model that is gone; whether it is news."""
+        fact = self._tools.retirements.note(candidate, judgement, outcome, self._tools.wall(), door)
+        if fact is not None:
+            self.adapt(fact)
+        return fact is not None
+
+    def adapt(self, fact: Retired) -> None:
+        """Redirect the models that failed there; each worker those that failed in its own hands."""
+        self._tools.retirements.adapt(fact, self._instead, self._tools.wall())
+
     def _instead(self, model: str) -> str | None:
-        """The first model of the chain of `model` that somebody here can serve now; None when only an external rung could."""
+        """The first model of the chain of `model` that somebody here can serve now; None when only an external rung could, or
+        another backend still has the model itself.
+        """
         snapshot = self._tools.registry.snapshot
+        if remains(snapshot.routes.get(model), self._tools.retirements):
+            return None
         for rung in self._tools.chains.of(model):
             for name in _named(rung):
                 route = snapshot.routes.get(name)

@@ -7,7 +7,7 @@ import pytest
 from autohedge.answering import answer_headers, nothing_worked, renamed
 from autohedge.attempt import WON, Opened
 from autohedge.call import Call, Header
-from autohedge.core.problems import DeadlineExceeded, Unavailable, UpstreamFailed
+from autohedge.core.problems import DeadlineExceeded, Gone, Unavailable, UpstreamFailed
 from autohedge.core.types import (
     Address,
     Attempt,
@@ -118,14 +118,16 @@ def test_an_engine_s_retry_after_stays() -> None:
         ([attempt(Verdict.SICK, Failure.FIRST_BYTE_TIMEOUT)], DeadlineExceeded),
         ([attempt(Verdict.SICK, Failure.FIRST_BYTE_TIMEOUT), attempt(Verdict.DEAD, Failure.REFUSED)], UpstreamFailed),
         ([attempt(Verdict.BUSY, status=429), attempt(Verdict.LOADING, status=503)], Unavailable),
+        ([attempt(Verdict.RETIRED, status=410)], Gone),
+        ([attempt(Verdict.RETIRED, status=410), attempt(Verdict.SICK, status=500)], UpstreamFailed),
     ],
 )
 def test_the_problem_when_nobody_answered(attempts: list[Attempt], problem: type[Exception]) -> None:
-    """502, 503 or 504 by what happened; each attempt is listed, and no address is in it."""
+    """410, 502, 503 or 504 by what happened; each attempt is listed, and no address is in it."""
     made = nothing_worked(call(*attempts))
     assert type(made) is problem
     assert len(made.details) == len(attempts)
-    assert made.retry_after
+    assert (made.retry_after is None) is (problem is Gone)
     assert (b"x-should-retry", b"false") in made.headers
     assert "10.0.0.9" not in made.message + "".join(detail.message for detail in made.details)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import yaml
 
-from autohedge.core.types import Address, Kind
-from autohedge.fallback import Chains, chains
+from autohedge.core.types import UNKNOWN_LIMITS, Address, BackendSpec, Candidate, Kind, Replica, Route, Seat
+from autohedge.fallback import Chains, chains, redirected
 from autohedge.rules.chain import RungKind
 from autohedge.settings.load import load_text
 
@@ -80,3 +81,57 @@ def test_other_names_of_a_model() -> None:
         "gpt-4o": "qwen",
         "default": "qwen",
     }
+
+
+def place(served: str = "m", kind: Kind = Kind.VLLM) -> Candidate:
+    spec = BackendSpec("own", kind=kind, aliases={"alias": "m"})
+    replica = Replica("own@h:1", "own", Address("h", 1), Seat())
+    return Candidate(replica, spec, kind, served, UNKNOWN_LIMITS)
+
+
+COMMON = {"fallback_chain": [{"provider": "swarm", "models": ["m", "own", "peer"]}]}
+ITSELF = {"fallback_chain": [{"provider": "swarm", "models": ["m", "own", "alias"]}]}
+OUTSIDE = {"fallback_chain": [{"provider": "openai-compatible", "endpoint": "https://x.example/v1", "model": "m"}]}
+
+
+@pytest.mark.parametrize(
+    ("tree", "spared"),
+    [
+        ({}, False),
+        (COMMON, True),
+        (COMMON | {"models": {"m": {"fallback": "off"}, "alias": {"fallback": "off"}}}, False),
+        ({"models": {"m": {"fallback": [{"provider": "swarm", "models": ["peer"]}]}}}, True),
+        ({"models": {"alias": {"fallback": [{"provider": "swarm", "models": ["peer"]}]}}}, True),
+        ({"models": {"other": {"fallback": [{"provider": "swarm", "models": ["peer"]}]}}}, False),
+        (ITSELF, False),
+        (OUTSIDE, True),
+        ({"fallback_chain": [{"provider": "ollama", "model": "llama3:8b"}]}, True),
+    ],
+)
+def test_who_can_take_over_from_the_last_replica(tree: dict[str, Any], spared: bool) -> None:
+    """The last replica may go only where the chain of its own model leads somewhere else (facts resilience 4.3.7)."""
+    assert read(tree).spares(place()) is spared
+
+
+def test_a_redirect_ends_where_another_backend_has_the_model() -> None:
+    """Who still serves what was asked for stands before the chain."""
+
+    class Gone:
+        def redirect_of(self, _model: str) -> str:
+            return "peer"
+
+        def fact_of(self, candidate: Candidate) -> object | None:
+            return candidate.served == "m" or None
+
+    @dataclass
+    class Known:
+        chains: Chains
+        retirements: Gone
+
+    known = Known(read(COMMON), Gone())
+    kinds = frozenset({Kind.VLLM})
+    gone, well = Route("a", (place(),), kinds), Route("a", (place(), place("other")), kinds)
+    peer = Route("peer", (place("peer"),), kinds)
+    assert redirected("a", known, {"a": gone, "peer": peer}) == "peer"
+    assert redirected("a", known, {"peer": peer}) == "peer"
+    assert redirected("a", known, {"a": well, "peer": peer}) == "a"

@@ -88,3 +88,32 @@ def test_a_retired_model_is_redirected_to_the_first_usable_rung() -> None:
     one = attempt(desk, Outcome(status=410, excerpt=b"{}"), Judgement(Verdict.RETIRED))
     run(Teller(desk.tools).retired(call(asked="m"), one))
     assert desk.tools.retirements.redirect_of("m") == "other"
+
+
+def test_a_model_that_another_backend_still_has_is_not_redirected() -> None:
+    """Article 3.4: requests for a retired model go elsewhere; this one is not gone, only one of its places is."""
+    desk = desk_of("fallback_chain: [{provider: swarm, models: [other]}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    desk.add("c", backend("twin", "t:1"), lesson(model("m")))
+    one = attempt(desk, Outcome(status=410, excerpt=b"{}"), Judgement(Verdict.RETIRED))
+    run(Teller(desk.tools).retired(call(asked="m"), one))
+    assert desk.tools.retirements.fact_of(one.candidate) is not None
+    assert desk.tools.retirements.redirects == ()
+
+
+def test_what_its_provider_does_not_know_is_told_once() -> None:
+    """B115: kept at once like a retirement, and one failure of the model, not two; a missing path is kept nowhere."""
+    desk = Desk("fallback_chain: [{provider: swarm, models: [other]}]")
+    desk.add("a", backend("b", "h:1", external=True, models=("m",)), lesson(model("m")))
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    teller = Teller(desk.tools)
+    path = attempt(desk, Outcome(status=404), Judgement(Verdict.CAPABILITY))
+    run(teller.retired(call(asked="m"), path))
+    assert not desk.tools.retirements.facts
+    one = attempt(desk, Outcome(status=404, excerpt=b"{}"), Judgement(Verdict.CAPABILITY, absent=True))
+    this = call(asked="m", attempts=[one])
+    run(teller.retired(this, one))
+    teller(this)
+    assert [(fact.provider, fact.model, fact.door) for fact in desk.tools.retirements.facts] == [("b", "m", "chat")]
+    assert [(each.model, each.target, each.failed) for each in desk.tools.retirements.redirects] == [("m", "other", 1)]
+    assert desk.shelf.flushes == 1

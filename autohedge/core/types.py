@@ -358,6 +358,7 @@ class Judgement:
     status: int = 0  # the status a caller should see when it differs from the engine's (200 with an error inside)
     retry_after: float | None = None
     certain: bool = False  # the engine's own obituary: opens a breaker at once
+    absent: bool = False  # the backend says that it does not know the model itself, not only a path
     teaches: Mapping[str, int] = field(
         default_factory=lambda: NOTHING
     )  # limits named by an error text: context, max_output

@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Match, Router
 from autohedge.core.problems import InternalError, MethodNotAllowed, NotFound, Problem
 from autohedge.doors.access_log import CODE
 from autohedge.doors.envelope import eidex, openai, rendered
+from autohedge.fallback import redirected
 from autohedge.memory.listing import models_page, one_model
 from autohedge.memory.registry import nearest
 from autohedge.tools import Tools
@@ -153,24 +154,25 @@ def _add_health(app: FastAPI, tools: Tools, standing: Standing) -> None:
 
 
 def _add_models(app: FastAPI, tools: Tools) -> None:
-    def redirected() -> dict[str, str]:
-        gone = tools.retirements
-        return {one.model: gone.redirect_of(one.model) for one in gone.redirects}
+    def moved() -> dict[str, str]:
+        routes = tools.registry.snapshot.routes
+        targets = {one.model: redirected(one.model, tools, routes) for one in tools.retirements.redirects}
+        return {name: target for name, target in targets.items() if name != target}
 
     @app.api_route("/v1/models", methods=READ)
     @app.api_route("/v1/models/", methods=READ)
     @app.api_route("/openai/v1/models", methods=READ)
     @app.api_route("/openai/models", methods=READ)
     async def models() -> JSONResponse:
-        fixed, moved = tools.settings.static_models, redirected()
-        return JSONResponse(models_page(tools.registry.snapshot, static=fixed, redirects=moved))
+        fixed = tools.settings.static_models
+        return JSONResponse(models_page(tools.registry.snapshot, static=fixed, redirects=moved()))
 
     @app.api_route("/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/v1/models/{name:path}", methods=READ)
     @app.api_route("/openai/models/{name:path}", methods=READ)
     async def model(name: str) -> JSONResponse:
         snapshot = tools.registry.snapshot
-        entry = one_model(snapshot, name, static=tools.settings.static_models, redirects=redirected())
+        entry = one_model(snapshot, name, static=tools.settings.static_models, redirects=moved())
         if entry is None:
             close = nearest(name, snapshot.routes)
             hint = f"; did you mean {', '.join(close)}?" if close else ""

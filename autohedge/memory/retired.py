@@ -3,6 +3,8 @@
 Rules (engines facts d3, article 3.4; the decisions themselves are in rules/retirement.py)
 - A fact belongs to a backend and to one model of it, or to all. A 410 that speaks of no model is about all ("api access has been
   retired", Hugging Face's "... is no longer supported"); everything else is about the model that was asked for.
+- A provider that does not know the model (d3: MODEL404) is a fact as well, with a short time: others would be asked after it
+  with every request. Only for providers outside: of our own engines one replica may lack what its peers have.
 - One process sees it, all obey: facts and redirects are written through the shared book and taken in from it.
 - Only a re-check that was due or an operator undoes a fact. An answer that was on its way when the fact came does not.
 - A fact that nobody re-checks any more (its backend left the configuration) is forgotten after 30 days; an operator's is not.
@@ -24,7 +26,9 @@ from autohedge.core.types import Candidate, Judgement, Outcome, Verdict
 from autohedge.providers.errors import Said, said_in
 from autohedge.rules.retirement import (
     ALL,
+    FIRST_PAUSE,
     NAMES,
+    SHORT_PAUSE,
     Failures,
     Redirect,
     Retired,
@@ -104,14 +108,19 @@ class Retirements:
 
     # --- what attempts and re-checks tell -----------------------------------------------------------------------------
 
-    def note(self, candidate: Candidate, judgement: Judgement, outcome: Outcome, now: float) -> Retired | None:
-        """Take the verdict of one attempt; what is not RETIRED changes nothing. Returns the fact when it is new: one alert."""
-        if judgement.verdict is not Verdict.RETIRED:
+    def note(
+        self, candidate: Candidate, judgement: Judgement, outcome: Outcome, now: float, door: str = ""
+    ) -> Retired | None:
+        """Take the verdict of one attempt at `door`; what `is_gone` denies changes nothing. Returns the fact when it is new:
+        one alert.
+        """
+        if not is_gone(candidate, judgement):
             return None
         provider = candidate.backend.name
         model = ALL if _of_all(outcome) else candidate.served or ALL
         known = self._facts.get((provider, ALL)) or self._facts.get((provider, model))
-        fact, new = confirm(known, _sighting(provider, model if known is None else known.model, outcome), now)
+        named = (provider, model if known is None else known.model)
+        fact, new = confirm(known, _sighting(named, judgement, outcome, door), now)
         self._keep(fact)
         if new:
             self._told(fact, News.SEEN)
@@ -124,9 +133,10 @@ class Retirements:
             self._failures.note(group, asked, now)
 
     def adapt(self, fact: Retired, usable: Callable[[str], str | None], now: float) -> tuple[Redirect, ...]:
-        """Redirect every model that failed there within 24 h. `usable`: first usable target for a model, or None."""
+        """Redirect every model that failed there within 24 h and has no redirect yet. `usable`: first usable target for a model, or None."""
         group = fact.provider if fact.model == ALL else _group(fact.provider, fact.model)
-        made = redirects(fact.provider, self._failures.grouped(group, now)[:NAMES], usable)
+        failed = [one for one in self._failures.grouped(group, now)[:NAMES] if one[0] not in self._active]
+        made = redirects(fact.provider, failed, usable)
         for redirect in made:
             self._redirects[redirect.model] = (redirect, fact.model)
             self._keep_redirect(redirect, fact)
@@ -142,8 +152,9 @@ class Retirements:
         known = self._facts.get((fact.provider, fact.model))
         if known is None:
             return None
-        if judgement.verdict is Verdict.RETIRED:
-            after: Retired | None = confirm(known, _sighting(known.provider, known.model, outcome), now)[0]
+        if judgement.verdict is Verdict.RETIRED or judgement.absent:
+            seen = _sighting((known.provider, known.model), judgement, outcome, known.door)
+            after: Retired | None = confirm(known, seen, now)[0]
         else:
             after = rechecked(known, judgement.verdict, now)
         if after is None:
@@ -241,7 +252,7 @@ def fact_in(record: Value) -> Retired | None:
         fact = from_record(record)
     except TypeError:
         return None
-    texts = (fact.provider, fact.model, fact.code, fact.excerpt, fact.by)
+    texts = (fact.provider, fact.model, fact.code, fact.excerpt, fact.by, fact.door)
     recheck = 0.0 if fact.recheck_at is None else fact.recheck_at
     numbers = (fact.first_seen, fact.last_seen, fact.count, fact.status, fact.pause, recheck)
     sound = all(isinstance(text, str) for text in texts) and all(isinstance(number, int | float) for number in numbers)
@@ -257,6 +268,12 @@ def merge_facts(late: Value, early: Value) -> Value:
 MERGES: Mapping[str, Callable[[Value, Value], Value]] = {FACTS: merge_facts}
 
 
+def is_gone(candidate: Candidate, judgement: Judgement) -> bool:
+    """Whether a verdict is a fact to remember: retired, or a provider outside that does not know its model."""
+    unknown = judgement.absent and candidate.backend.external and candidate.served
+    return judgement.verdict is Verdict.RETIRED or bool(unknown)
+
+
 def _of_all(outcome: Outcome) -> bool:
     """Whether an answer speaks of the provider as a whole, not of one model."""
     said = said_in(outcome.excerpt)
@@ -265,9 +282,10 @@ def _of_all(outcome: Outcome) -> bool:
     )
 
 
-def _sighting(provider: str, model: str, outcome: Outcome) -> Sighting:
+def _sighting(named: tuple[str, str], judgement: Judgement, outcome: Outcome, door: str) -> Sighting:
     said = said_in(outcome.excerpt)
-    return Sighting(provider, model, outcome.status, said.code, _message(outcome, said))
+    pause = SHORT_PAUSE if judgement.absent else FIRST_PAUSE
+    return Sighting(*named, outcome.status, said.code, _message(outcome, said), door, pause)
 
 
 def _message(outcome: Outcome, said: Said) -> str:

@@ -155,6 +155,7 @@ class Breaker:
                 self.answered_at = now
                 if not self.known:
                     self.known = True
+                    self.reason = "answered"
                     self._refresh()
             return None
         if verdict is Verdict.SICK or verdict is Verdict.DEAD:

@@ -6,6 +6,7 @@ Rules (design 5; resilience facts 4.3.4 and 7.1)
 - Calm: every `interval`, and where a replica serves many models no more than one a second of them. In doubt: `doubtful`.
   A replica that is out and fails its own probes is looked at every `look` seconds, whatever its back-off: back-off guards
   against replicas that please a probe and fail callers.
+- Models that refuse `max_tokens` by name are asked with the newer field (B52).
 - Live answers prove more than a probe. While they come, none is sent.
 - A model that the engine would have to load is not asked (B14, B16). Ollama loads by name, llama.cpp does as a router; both
   say which models are loaded.
@@ -29,6 +30,7 @@ from autohedge.rules.standing import Via
 
 # In this order, where the engine says nothing. Images, audio and the rest have no smallest form.
 DOORS = (Door.CHAT, Door.EMBEDDINGS, Door.COMPLETIONS, Door.SYSTEMONE, Door.RERANK)
+SMALL = (*DOORS, Door.RESPONSES, Door.MESSAGES)  # all that have a smallest form
 ENOUGH, RECENT, RECENTLY = 3, 5, 30.0  # live answers within one interval, or within that many seconds
 EACH = 1.0  # seconds for each further model of a replica when it is calm
 
@@ -145,6 +147,15 @@ def question(candidate: Candidate, door: Door, tokens: int, dialect: Dialect) ->
         for name, value in {"deployment": candidate.served, **candidate.backend.params}.items():
             path = path.replace("{" + name + "}", quote(value, safe=""))
     return Question(path, body)
+
+
+def newer_bound(asked: Question, reply: Reply) -> Question | None:
+    """The same question for a model that wants its bound as `max_completion_tokens` and said so (B52); None for all others."""
+    body = dict(asked.json or {})
+    if reply.status != 400 or "max_tokens" not in body or b"max_completion_tokens" not in reply.body:
+        return None
+    body["max_completion_tokens"] = body.pop("max_tokens")
+    return Question(asked.path, body)
 
 
 # --- never load a model -----------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Retired: what is remembered of a provider, or of one of its models, that said it is gone.
 
 Life of a fact (engines facts d3)
-  a sighting   -> retired at once; first re-check after 15 min
+  a sighting   -> retired at once; first re-check after 15 min, or after 1 min where the model was only not known there:
+                  that may be a typo, or an Azure deployment that was made a moment ago (B113, B115)
   a re-check   -> gone again: the pause doubles, up to 24 h
                -> answered: undone (GitHub's 410 was a rehearsal)
                -> anything else: no proof either way, same pause again
@@ -27,6 +28,7 @@ from typing import Any
 from autohedge.core.types import Verdict
 
 FIRST_PAUSE = 15 * 60.0
+SHORT_PAUSE = 60.0
 LONGEST_PAUSE = 24 * 3600.0
 EXCERPT = 300  # bytes
 ALL = "*"
@@ -36,13 +38,17 @@ NAMES = 500  # model names remembered per provider and hour
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One answer that said so. `model` is ALL when the provider itself is gone."""
+    """One answer that said so. `model` is ALL when the provider itself is gone. `door` is where it was asked, `pause` the
+    seconds until the first re-check.
+    """
 
     provider: str
     model: str
     status: int
     code: str = ""
     excerpt: bytes | str = b""
+    door: str = ""
+    pause: float = FIRST_PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,7 @@ class Retired:
     pause: float = FIRST_PAUSE
     recheck_at: float | None = None
     by: str = "answer"
+    door: str = ""  # where it was seen, so that the re-check asks there
 
     def covers(self, provider: str, model: str) -> bool:
         return self.provider == provider and self.model in {ALL, model}
@@ -89,12 +96,12 @@ def confirm(known: Retired | None, sighting: Sighting, now: float) -> tuple[Reti
     excerpt = shortened(sighting.excerpt)
     if known is None:
         named = (sighting.provider, sighting.model, now, now, 1, sighting.status, sighting.code, excerpt)
-        return Retired(*named, recheck_at=now + FIRST_PAUSE), True
+        return Retired(*named, sighting.pause, now + sighting.pause, door=sighting.door), True
     seen = replace(
         known, last_seen=now, count=known.count + 1, status=sighting.status, code=sighting.code, excerpt=excerpt
     )
     if known.due(now):
-        pause = min(LONGEST_PAUSE, known.pause * 2)
+        pause = min(LONGEST_PAUSE, max(sighting.pause, known.pause * 2))
         seen = replace(seen, pause=pause, recheck_at=now + pause)
     return seen, False
 

@@ -61,16 +61,11 @@ RETIRED_CODES = frozenset(
     {"model_decommissioned", "model_deprecated", "model_retired", "github_models_retirement_brownout"}
 )
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error", "insufficient_balance"})
-NO_MODEL_CODES = frozenset(
-    {
-        "model_not_found",
-        "unknown_model",
-        "unavailable_model",
-        "model_unavailable",
-        "deploymentnotfound",
-        "operationnotsupported",
-    }
+# The model itself is not there. The last one of NO_MODEL_CODES may be about the door: a chat with an embedding deployment.
+ABSENT_CODES = frozenset(
+    {"model_not_found", "unknown_model", "unavailable_model", "model_unavailable", "deploymentnotfound"}
 )
+NO_MODEL_CODES = ABSENT_CODES | {"operationnotsupported"}
 # A status for errors that come inside a 200 and name none.
 _STATUS_OF: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -102,17 +97,27 @@ _STATUS_OF: Mapping[str, int] = {
     "unavailable_error": 503,
     "overloaded_error": 529,
 }
-_RETIRED = re.compile(
-    r"\b(?:model|deployment|engine|endpoint|api|service|version)\b.{0,200}?"
-    r"\b(?:decommissioned|(?:has|have) been (?:deprecated|retired)|no longer (?:supported|available)|end[- ]of[- ]life|sunset)\b",
-    re.DOTALL,
+_GONE = (
+    r"\b(?:decommissioned|(?:has|have) been (?:deprecated|retired|discontinued|shut down|sunset)|(?:is|was) retired"
+    r"|no longer (?:supported|available|served|offered)|end[- ]of[- ]life)\b"
 )
+_RETIRED = re.compile(
+    r"\b(?:model|deployment|engine|endpoint|api|service|version)\b.{0,200}?(?:" + _GONE + r"|\bsunset\b)", re.DOTALL
+)
+# A 404 is about the model or the path whatever it names, and nothing but a model is decommissioned.
+_RETIRED_404 = re.compile(_GONE)
+_DECOMMISSIONED = re.compile(r"\bdecommissioned\b")
 # A parameter that is no longer supported is not a model that is gone.
 _ABOUT_A_FIELD = re.compile(r"\b(?:parameters?|arguments?|fields?|options?|properties|property|roles?|format)\b")
 _QUOTA = re.compile(r"credit balance|exceeded your current quota|insufficient (?:balance|quota|credit)|out of credits")
 _NO_MODEL = re.compile(
     r"unknown model|non-serverless model|does not work with the specified model|server is pinned to"
     r"|model not found|model not exist|is not found for api version|not a valid model"
+)
+_ABSENT = re.compile(
+    r"unknown model|non-serverless model|model not exist|not a valid model"
+    r"|\b(?:models?|deployment)\b.{0,200}?\b(?:does not exist|not found)\b",
+    re.DOTALL,
 )
 _UNQUOTED_NAME = re.compile(r"\bmodels?:\s.*|\bmodels/\S+", re.DOTALL)
 _IDENTIFIER = re.compile(r"[a-z][a-z_]{2,47}")
@@ -171,7 +176,10 @@ class _Case:
             return True
         if self.status not in (400, 404) or self.said.param not in ("", "model"):
             return False
-        return bool(_RETIRED.search(self.safe)) and not _ABOUT_A_FIELD.search(self.safe)
+        if _ABOUT_A_FIELD.search(self.safe):
+            return False
+        alone = _RETIRED_404 if self.status == 404 else _DECOMMISSIONED
+        return bool(_RETIRED.search(self.safe) or alone.search(self.safe))
 
     @property
     def quota(self) -> bool:
@@ -186,6 +194,13 @@ class _Case:
         if self.status in (404, 405) or self.said.code in NO_MODEL_CODES:
             return True
         return self.status == 400 and bool(_NO_MODEL.search(self.text))
+
+    @property
+    def absent(self) -> bool:
+        """It is the model that is missing (d3: MODEL404), not a path or a door of it."""
+        if self.said.code in ABSENT_CODES or _ABSENT.search(self.text):
+            return True
+        return self.said.type == "not_found_error" and self.text.startswith("model:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +310,7 @@ def _error(outcome: Outcome, dialect: Dialect, said: Said, status: int) -> Judge
         status=shown,
         retry_after=outcome.retry_after,
         certain=row.verdict is Verdict.DEAD,  # an obituary, where a refused connection may be a restart
+        absent=row.verdict is Verdict.CAPABILITY and status in (400, 404) and case.absent,
         teaches=teaches,
     )
 

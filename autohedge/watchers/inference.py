@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from autohedge.core.types import Candidate, Judgement, Verdict
+from autohedge.core.types import Candidate, Door, Judgement, Verdict
 from autohedge.providers import DIALECTS
+from autohedge.providers.base import Reply
 from autohedge.rules.probe_verdicts import UNSUITABLE, Expected, judged, silent
-from autohedge.rules.probes import LOADED_MODELS, question, resident
+from autohedge.rules.probes import LOADED_MODELS, newer_bound, question, resident
 from autohedge.watchers.asking import Asking
 from autohedge.watchers.means import headers_for
 
@@ -37,13 +38,14 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Heard:
     """`silent`: nothing came in time. `unsuitable`: the door or the body does not suit the model. `spared`: why no inference
-    was asked after all, while nothing spoke against the replica.
+    was asked after all, while nothing spoke against the replica. `reply` is what the inference was answered with.
     """
 
     judgement: Judgement
     silent: bool = False
     unsuitable: bool = False
     spared: str = ""
+    reply: Reply | None = None
 
 
 async def infer(ask: Asking, candidate: Candidate, wanted: Wanted) -> Heard:
@@ -60,7 +62,17 @@ async def infer(ask: Asking, candidate: Candidate, wanted: Wanted) -> Heard:
             return Heard(NOT_LOADED, spared=NOT_LOADED.reason)
         if loaded and wanted.unused:
             return Heard(Judgement(Verdict.ABANDONED), spared="unused, and a probe would keep it in memory")
-    body = question(candidate, wanted.expected.door, wanted.tokens, dialect)
-    reply = await ask(address, body, headers, max(LEAST, end - loop.time()))
+    reply = await put(ask, candidate, wanted.expected.door, wanted.tokens, max(LEAST, end - loop.time()))
     judgement = judged(reply, dialect, wanted.expected)
-    return Heard(judgement, silent(reply), judgement.verdict in UNSUITABLE)
+    return Heard(judgement, silent(reply), judgement.verdict in UNSUITABLE, reply=reply)
+
+
+async def put(ask: Asking, candidate: Candidate, door: Door, tokens: int, limit: float) -> Reply:
+    """The reply to the smallest inference of a door, within `limit` seconds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit
+    address, headers = candidate.replica.address, headers_for(candidate)
+    asked = question(candidate, door, tokens, DIALECTS[candidate.kind])
+    reply = await ask(address, asked, headers, limit)
+    again = newer_bound(asked, reply)
+    return reply if again is None else await ask(address, again, headers, max(LEAST, end - loop.time()))

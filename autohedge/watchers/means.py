@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autohedge.core.types import Candidate, Judgement, Replica, Verdict
+from autohedge.core.types import Candidate, Door, Judgement, Outcome, Replica, Verdict
 from autohedge.memory.health import Health
 from autohedge.memory.registry import Registry
 from autohedge.providers import DIALECTS
@@ -24,13 +24,14 @@ LAG = 1.0  # seconds by which our own loop may be late
 class Hooks:
     """`lease`: whether this process may probe the replica with that name ("probe:" and its id), asked before each probe.
     `publish` hears every result as it was counted. `poke` asks for a new lesson of a replica. `freed` hears of seats that are
-    given back.
+    given back. `gone` hears of an answer that a model or its provider is gone for good, and at which door.
     """
 
     lease: Callable[[str], bool] = lambda _name: True
     publish: Callable[[Candidate, Probed], None] = lambda _candidate, _probe: None
     poke: Callable[[str], None] = lambda _replica: None
     freed: Callable[[Replica], None] = lambda _replica: None
+    gone: Callable[[Candidate, Judgement, Outcome, Door], object] = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ Rules
 - A verdict against a replica that came while our own loop was late is thrown away (T89).
 - A door that does not suit the model is followed by the next one; the one that answers is kept, and after a while the
   likeliest is tried again.
+- A probe that hears that its model is gone for good makes that a fact, before a caller meets it.
 - Another worker may have the lease of a replica: then it probes, and we hear of it.
 
 It must not know: how HTTP is spoken, what a breaker does with a verdict, who reads the results.
@@ -23,7 +24,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autohedge.core.types import Candidate, Door, Kind, Replica, Verdict
+from autohedge.core.types import Candidate, Door, Kind, Outcome, Replica, Verdict
+from autohedge.memory.retired import is_gone
 from autohedge.providers import DIALECTS
 from autohedge.rules.probe_verdicts import EXACT, Expected
 from autohedge.rules.probes import Cadence, Pace, Probed, doors_of, patience, pause, proven
@@ -283,6 +285,9 @@ class Prober:
             means.hooks.publish(candidate, probe)
         if heard.spared:
             means.health.spared(candidate, heard.spared)
+        if heard.reply is not None and is_gone(candidate, judgement):
+            outcome = Outcome(status=heard.reply.status, excerpt=heard.reply.body)
+            means.hooks.gone(candidate, judgement, outcome, sent.wanted.expected.door)
         if probe.verdict is Verdict.MISCONFIGURED or (heard.unsuitable and not turn.unsuitable):
             LOGGER.info("probe of %s, model %s: %s", candidate.replica.id, candidate.served, probe.reason)
             means.hooks.poke(candidate.replica.id)

@@ -3,6 +3,8 @@
 Rules
 - A fact is looked at when its time has come (15 minutes, doubling to a day), by one minimal inference; also at a paid
   provider, since one question in hours is cheaper than a provider that stays lost.
+- It is asked where the fact was seen (an embedding model has no chat); where that is not known, at its doors one after the
+  other until one suits.
 - An answer undoes the fact, the same sentence again doubles the pause, anything else waits as long once more.
 - One process looks for all. A backend that is no longer there is not asked; its fact runs out by itself.
 
@@ -15,15 +17,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from autohedge.core.types import Candidate, Outcome
+from autohedge.core.types import Candidate, Door, Outcome
 from autohedge.memory.registry import Registry
 from autohedge.memory.retired import Retirements
 from autohedge.providers import DIALECTS
-from autohedge.rules.probe_verdicts import Expected, judged
-from autohedge.rules.probes import doors_of, question
+from autohedge.rules.probe_verdicts import UNSUITABLE, Expected, judged
+from autohedge.rules.probes import SMALL, doors_of
 from autohedge.rules.retirement import ALL, Retired
 from autohedge.watchers.asking import Asking
-from autohedge.watchers.means import headers_for
+from autohedge.watchers.inference import put
 
 LOGGER = logging.getLogger(__name__)
 LOOK = 5.0  # seconds between two looks at what is due
@@ -61,13 +63,14 @@ class Rechecker:
         if candidate is None:
             return
         dialect = DIALECTS[candidate.kind]
-        doors = doors_of(candidate, dialect)
-        if not doors:
-            return
-        asked = question(candidate, doors[0], TOKENS, dialect)
-        reply = await self._ask(candidate.replica.address, asked, headers_for(candidate), LIMIT)
         own_key = candidate.backend.key is not None
-        judgement = judged(reply, dialect, Expected(doors[0], own_key=own_key))
+        for door in _doors(fact, candidate):
+            reply = await put(self._ask, candidate, door, TOKENS, LIMIT)
+            judgement = judged(reply, dialect, Expected(door, own_key=own_key))
+            if judgement.absent or judgement.verdict not in UNSUITABLE:
+                break
+        else:
+            return
         content_type = reply.headers.get("content-type", "")
         outcome = Outcome(status=reply.status, content_type=content_type, excerpt=reply.body, own_key=own_key)
         after = self._retirements.recheck(fact, judgement, outcome, self._wall())
@@ -87,3 +90,11 @@ class Rechecker:
             return None
         served = fact.model if fact.model != ALL else next(iter(spec.models), "")
         return Candidate(replica, spec, spec.kind, served, spec.hints, known=False) if served else None
+
+
+def _doors(fact: Retired, candidate: Candidate) -> tuple[Door, ...]:
+    """The doors that may be asked, the one where the fact was seen first."""
+    dialect = DIALECTS[candidate.kind]
+    doors = doors_of(candidate, dialect)
+    seen = [door for door in SMALL if door == fact.door and door in dialect.doors]
+    return tuple(dict.fromkeys((*seen, *doors)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -147,6 +148,40 @@ def test_what_an_answer_is_about(status: int, body: Any, model: str) -> None:
     assert fact.model == model
 
 
+MISSING = {"error": {"code": "DeploymentNotFound", "message": "The API deployment for this resource does not exist."}}
+UNKNOWN_THERE = Judgement(Verdict.CAPABILITY, absent=True)
+
+
+def test_a_model_that_its_provider_does_not_know_is_left_alone_for_a_minute() -> None:
+    """d3, B112, B113, B115: MODEL404 has a short time, since it may be a typo or a deployment that was made a moment ago; where
+    it stays so, the pauses grow as those of all facts.
+    """
+    worker = Worker()
+    outcome = gone(MISSING, 404)
+    judgement = judge(outcome, DIALECTS[Kind.AZURE])
+    fact = worker.memory.note(candidate(served="d"), judgement, outcome, 0.0, "embeddings")
+    assert fact is not None
+    assert (fact.model, fact.code, fact.pause, fact.recheck_at) == ("d", "deploymentnotfound", MINUTE, MINUTE)
+    assert fact.door == "embeddings"
+    assert worker.memory.reason_against(candidate(served="other")) == ""
+    again = worker.memory.recheck(fact, judgement, outcome, MINUTE)
+    assert again is not None
+    assert (again.pause, again.recheck_at, again.count, again.door) == (2 * MINUTE, 3 * MINUTE, 2, "embeddings")
+    said_so = worker.memory.recheck(again, RETIRED, gone(said("the model is gone")), 3 * MINUTE)
+    assert said_so is not None
+    assert said_so.pause == 15 * MINUTE
+    assert worker.memory.recheck(said_so, ANSWER, Outcome(status=200), HOUR) is None
+
+
+def test_our_own_engines_lack_a_model_one_by_one() -> None:
+    """One replica without an adapter says nothing of its peers; nor does a provider of a model that nobody named."""
+    memory = Worker().memory
+    inside = replace(candidate(), backend=BackendSpec("own", external=False))
+    for one in (inside, candidate(served="")):
+        assert memory.note(one, UNKNOWN_THERE, gone(MISSING, 404), 0.0) is None
+    assert memory.facts == ()
+
+
 def test_a_model_without_a_name_is_all() -> None:
     """An engine that takes any name has only one model."""
     fact = Worker().memory.note(candidate(served=""), RETIRED, gone(said("this model is gone", "model_retired")), 0.0)
@@ -288,6 +323,21 @@ def test_failed_models_are_redirected() -> None:
     assert worker.book.kept["redirect:deepseek-v2"][0] == {
         "model": "deepseek-v2", "target": "vllm-13b", "provider": "walkai", "failed": 3, "cause": ALL,
     }  # fmt: skip
+
+
+def test_a_model_that_was_redirected_already_stays_where_it_goes() -> None:
+    """Each worker redirects what failed in its own hands when it hears of the fact; the first one's word stands."""
+    books: list[Book] = []
+    one, other = Worker(books), Worker(books)
+    for worker, names in ((one, ("m",)), (other, ("m", "n"))):
+        for name in names:
+            worker.memory.failed(candidate(), name, 0.0)
+    fact = one.memory.note(candidate(), RETIRED, gone(), 0.0)
+    assert fact is not None
+    one.memory.adapt(fact, lambda _model: "first", 0.0)
+    other.memory.adapt(fact, lambda _model: "second", 0.0)
+    for worker in (one, other):
+        assert [(each.model, each.target) for each in worker.memory.redirects] == [("m", "first"), ("n", "second")]
 
 
 def test_the_end_of_one_model_redirects_only_its_own_names() -> None:

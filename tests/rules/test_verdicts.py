@@ -26,6 +26,20 @@ def test_errors(kind: Kind, status: int, body: Any, verdict: Verdict) -> None:
     assert judgement.reason.startswith(str(status))
 
 
+ABSENT = {
+    "vllm-404", "ollama-404", "B110-anthropic", "B112-together", "B113-unknown", "B115-azure", "llm7", "typesafe-unknown",
+    "deepseek-unknown", "B116-backticks", "B116-quotes-inside", "B116-mixed-quotes", "B116-unquoted", "dead-in-a-name",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "status", "body"), [row[:4] for row in ERRORS], ids=[row[0] for row in ERRORS]
+)
+def test_a_missing_model_is_told_from_a_missing_path(name: str, kind: Kind, status: int, body: Any) -> None:
+    """d3: MODEL404 is about the model; a missing path, a door that does not suit (Azure's operation) or a feature is not."""
+    assert judge(answered(status, body), DIALECTS[kind]).absent is (name in ABSENT)
+
+
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_whose_key_it_was_decides(status: int, kind: Kind) -> None:

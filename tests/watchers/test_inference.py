@@ -115,3 +115,22 @@ def test_what_the_prober_learns(answer: Callable[[Question], Reply | None], unsu
 
     result = run(main())
     assert (result.unsuitable, result.silent) == (unsuitable, silent)
+
+
+def test_a_model_that_wants_its_bound_in_the_newer_field_is_asked_again() -> None:
+    """B52: the refusal names `max_completion_tokens`; one more question, within the same time."""
+
+    def answer(question: Question) -> Reply:
+        if "max_tokens" in (question.json or {}):
+            return reply(400, {"error": {"message": "Use 'max_completion_tokens' instead.", "param": "max_tokens"}})
+        return chat()
+
+    world = World()
+    world.add("b", "h", kind=Kind.OPENAI)
+    engine = world.engines["h"]
+    engine.answer = answer
+    candidate = world.candidate("b@h:8000")
+    wanted = Wanted(Expected(Door.CHAT), 16, 10.0, unused=False)
+    assert run(infer(world.ask, candidate, wanted)).judgement.verdict is Verdict.ANSWER
+    assert [(question.json or {}).get("max_completion_tokens") for _, question in engine.asked] == [None, 16]
+    assert engine.limits == pytest.approx([10.0, 9.95])

@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from autohedge.core.types import Candidate, Door, Kind, LearnedModel, Lesson, Limits, Replica, Secret, Seen, Verdict
+from autohedge.core.types import (
+    Candidate,
+    Door,
+    Judgement,
+    Kind,
+    LearnedModel,
+    Lesson,
+    Limits,
+    Outcome,
+    Replica,
+    Secret,
+    Seen,
+    Verdict,
+)
 from autohedge.memory.entry import Rules
 from autohedge.providers.base import Question, Reply
 from autohedge.rules.probes import Probed
@@ -605,6 +618,22 @@ def test_degenerate_text_is_a_failure() -> None:
     world.engines["h1"].answer = lambda _question: chat("/" * 16)
     lived(world, 30.0)
     assert world.changes[0][2].reason == "0/5 succeeded"
+
+
+def test_a_probe_that_hears_of_the_end_makes_it_a_fact() -> None:
+    """d3: before a caller meets it; what is sick or merely unsuitable is no end."""
+    world = World()
+    world.add("b", "h1", "h2", "h3")
+    world.engines["h1"].fail(410, {"error": {"message": "model m has been retired"}})
+    world.engines["h2"].fail(500)
+    world.engines["h3"].fail(404, {"error": {"message": "The model `m` does not exist."}})
+    told: list[tuple[str, Verdict, int, Door]] = []
+
+    def gone(candidate: Candidate, judgement: Judgement, outcome: Outcome, door: Door) -> None:
+        told.append((candidate.replica.id, judgement.verdict, outcome.status, door))
+
+    lived(world, 5.0, world.prober(Hooks(gone=gone)))
+    assert set(told) == {("b@h1:8000", Verdict.RETIRED, 410, Door.CHAT)}
 
 
 def test_an_ollama_model_is_neither_loaded_nor_kept() -> None:
