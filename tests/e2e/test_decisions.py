@@ -14,14 +14,15 @@ import httpx
 import pytest
 
 from tests.support.canned import Canned
+from tests.support.house import eventually
 from tests.support.processes import Child, edge, ending
 
 pytestmark = pytest.mark.real
 PATH = "/v1/systemone"
-RATE = 50
+RATE, CROWD = 50, 40
 CONFIG = """
 server: {{listen: "127.0.0.1:0"}}
-routing: {{request_timeout: 1s}}
+routing: {{request_timeout: 3s}}
 learning: {{interval: 2s}}
 {judge}
 upstream_registry:
@@ -31,7 +32,7 @@ upstream_registry:
 """
 JUDGES = {
     "window": "probe: {enabled: false}",  # live answers alone
-    "streak": "health: {judge: streak, health_check_interval: 500ms, health_gen_check_interval: 0, health_timeout: 400ms}",
+    "streak": "health: {judge: streak, health_check_interval: 500ms, health_gen_check_interval: 0, health_timeout: 3s}",
 }
 DECIDED = b'{"model":"dex","answers":{"q":{"type":"noul","noul":0.5}},"usage":{"input_tokens":1,"output_tokens":0}}'
 SAID = b'{"detail":[{"type":"missing","loc":["body","x"],"msg":"by the moody one"}]}'
@@ -50,7 +51,10 @@ def body(number: int) -> dict[str, Any]:
 
 
 async def load(url: str, over: asyncio.Event) -> list[tuple[int, str, bytes]]:
-    """Every answer: status, backend, body. An answer that did not come is status 0."""
+    """Every answer: status, backend, body. An answer that did not come is status 0. A busy machine gets as many requests as it
+    takes, `CROWD` at once at most.
+    """
+    places = asyncio.Semaphore(CROWD)
     found: list[tuple[int, str, bytes]] = []
 
     async def one(client: httpx.AsyncClient, number: int) -> None:
@@ -59,11 +63,14 @@ async def load(url: str, over: asyncio.Event) -> list[tuple[int, str, bytes]]:
         except httpx.HTTPError as error:
             found.append((0, "", repr(error).encode()))
             return
+        finally:
+            places.release()
         found.append((answer.status_code, answer.headers.get("x-autohedge-backend", ""), answer.content))
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(timeout=30, limits=limits) as client, asyncio.TaskGroup() as group:
+    async with httpx.AsyncClient(timeout=90, limits=limits) as client, asyncio.TaskGroup() as group:
         for number in count():
+            await places.acquire()
             group.create_task(one(client, number))
             await asyncio.sleep(1 / RATE)
             if over.is_set():
@@ -78,12 +85,15 @@ async def phases(moody: Canned, killed: Child, frozen: Child, over: asyncio.Even
     revived = asyncio.create_task(asyncio.to_thread(worker, killed.port))
     await asyncio.sleep(1.5)
     frozen.send(signal.SIGSTOP)
-    await asyncio.sleep(2.5)
+    await asyncio.sleep(4.5)  # one and a half time-outs
     frozen.send(signal.SIGCONT)
     child = await revived
     for status in (400, 422, 404, 405, 501, 502, 503, 504, 200):
+        before = len(moody.requests)
         moody.status, moody.body = status, DECIDED if status == 200 else SAID
         await asyncio.sleep(0.7)
+        if status < 502:  # later it may be out
+            await eventually(lambda: len(moody.requests) > before + 1)  # noqa: B023 - awaited here
     over.set()
     return child
 

@@ -10,16 +10,18 @@ For bounds from above only: who must wait at least so long is measured on the wa
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 
 class Watch:
-    """Runs from its making on."""
+    """Runs from its making on. `processes` have a part in what is measured beside this one: what they wait does not count either."""
 
-    def __init__(self) -> None:
+    def __init__(self, *processes: int) -> None:
+        self._processes = ("self", *map(str, processes))
         self._began = time.monotonic()
-        self._before = _kept_waiting()
+        self._before = _kept_waiting(self._processes)
 
     @property
     def wall(self) -> float:
@@ -28,16 +30,17 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Seconds without those in which a thread of this process was ready and had no processor."""
+        """Seconds without those in which a thread was ready and had no processor."""
         wall = self.wall
-        withheld = sum(now - self._before.get(thread, 0) for thread, now in _kept_waiting().items())
+        withheld = sum(now - self._before.get(thread, 0) for thread, now in _kept_waiting(self._processes).items())
         return max(0.0, wall - withheld / 1e9)
 
 
-def _kept_waiting() -> dict[str, int]:
-    """Nanoseconds that each thread of this process was kept waiting so far."""
+def _kept_waiting(processes: Iterable[str]) -> dict[str, int]:
+    """Nanoseconds that each thread of these processes was kept waiting so far."""
     told = {}
-    for thread in Path("/proc/self/task").glob("*/schedstat"):
-        with suppress(OSError, IndexError):  # it has ended since
-            told[thread.parent.name] = int(thread.read_text().split()[1])
+    for process in processes:
+        for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):  # it has ended since
+                told[thread.parent.name] = int(thread.read_text().split()[1])
     return told
