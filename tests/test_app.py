@@ -73,7 +73,7 @@ def test_an_engine_that_comes_later_is_found() -> None:
         async with house(SERVER + f'upstream_registry:\n  late: {{host: "{engine.url}"}}\n') as edge:
             assert (await edge.chat()).status == 503
             await engine.start()
-            await eventually(lambda: "m" in edge.house.registry.snapshot.routes, 4)
+            await eventually(lambda: "m" in edge.house.registry.snapshot.routes)
             assert (await edge.chat()).status == 200
             await engine.stop()
 
@@ -107,7 +107,7 @@ def test_connections_of_a_vanished_replica_are_closed(tmp_path: Path) -> None:
             pool = edge.pool()
             assert pool.idle == 1
             path.write_text(two)
-            await eventually(lambda: pool.open == 0, 5)
+            await eventually(lambda: pool.open == 0)
 
     run(main())
 

@@ -51,7 +51,7 @@ def looked(*texts: str, until: Callable[[Ears], bool]) -> Ears:
             for text in texts[1:]:
                 await asyncio.sleep(0.05)
                 discovery.reload(settings(text))
-            await eventually(lambda: until(ears), 5)
+            await eventually(lambda: until(ears))
             task.cancel()
 
     asyncio.run(main())

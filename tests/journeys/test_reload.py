@@ -48,7 +48,7 @@ def test_a_valid_change_is_taken_over(how: str, tmp_path: Path) -> None:
             path.write_text(TWO)
             if how == "SIGHUP":
                 _hang_up()
-            took = await eventually(lambda: "first" not in edge.house.registry.snapshot.backends, 3)
+            took = await eventually(lambda: "first" not in edge.house.registry.snapshot.backends)
             assert took < 0.5
             await eventually(lambda: "m" in edge.house.registry.snapshot.routes)
             assert await _served_by(edge) == "second"

@@ -84,11 +84,11 @@ def test_a_hang_behind_a_green_health_page_is_found_without_any_request() -> Non
             await eventually(lambda: edge.one.received[CHAT] >= 1)
             edge.one.set_faults("hang")
             assert (await edge.client.get(edge.one.url + "/health")).status_code == 200
-            await eventually(lambda: edge.state() == "open", 4)
+            await eventually(lambda: edge.state() == "open")
             began = edge.one.received[CHAT]
             assert (await edge.chat()).attempts == 1
             edge.one.set_faults()
-            await eventually(lambda: edge.state() == "closed", 4)
+            await eventually(lambda: edge.state() == "closed")
             assert edge.one.received[CHAT] > began
             assert (
                 'autohedge_probes_total{backend="pair",model="m",verdict="answer"}' in (await edge.get("/metrics")).text
@@ -173,7 +173,7 @@ def test_people_are_told_once(fault: str, word: str) -> None:
             async with house(config, one=one, two=vllm()) as edge:
                 heard = await asyncio.gather(*(edge.chat() for _ in range(5)))
                 assert {one.status for one in heard} == {200}
-                await eventually(lambda: word in json.dumps(alerts), 4)
+                await eventually(lambda: word in json.dumps(alerts))
                 await asyncio.sleep(0.3)
                 assert sum(word in json.dumps(alert) for alert in alerts) == 1
                 assert str(edge.one.port) not in json.dumps(alerts)

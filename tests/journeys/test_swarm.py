@@ -55,7 +55,7 @@ async def swarm(
         stub.services = list(services)
         config = f"{SERVER}{TIMES}sources: {{swarm: {{enabled: true, host: '{stub.host}', timeout: 500ms}}}}\n"
         async with house(config, None, None, **engines) as edge:
-            await eventually(lambda: "swarm" in edge.house.registry.snapshot.sources, 5)
+            await eventually(lambda: "swarm" in edge.house.registry.snapshot.sources)
             yield Swarm(stub), edge
 
 
@@ -75,11 +75,11 @@ def test_a_service_is_served_by_the_name_of_its_model_and_by_its_own(tmp_path: P
     async def main() -> None:
         async with swarm(tmp_path, service("vllm-a"), one=vllm(), two=vllm(host="127.0.0.2")) as (cluster, edge):
             cluster.start("vllm-a", edge.one)
-            assert await eventually(lambda: candidates(edge) == 1, 5) < 1.5
+            assert await eventually(lambda: candidates(edge) == 1) < 1.5
             assert (await edge.chat()).status == 200
             assert (await edge.chat(model="vllm-a")).status == 200
             cluster.start("vllm-a", edge.two)
-            assert await eventually(lambda: candidates(edge) == 2, 5) < 1.5
+            assert await eventually(lambda: candidates(edge) == 2) < 1.5
 
     run(main())
 
@@ -90,13 +90,13 @@ def test_a_task_that_is_to_end_gets_no_new_request_and_its_stream_ends_whole(tmp
     async def main() -> None:
         async with swarm(tmp_path, service("vllm-a"), one=vllm(pace=5), two=vllm(host="127.0.0.2")) as (cluster, edge):
             old = cluster.start("vllm-a", edge.one)
-            await eventually(lambda: candidates(edge) == 1, 5)
+            await eventually(lambda: candidates(edge) == 1)
             running = asyncio.create_task(edge.stream())
             await eventually(lambda: edge.busy == 1)
             cluster.start("vllm-a", edge.two)
-            await eventually(lambda: heard(edge, 2), 5)
+            await eventually(lambda: heard(edge, 2))
             cluster.stop(old)
-            assert await eventually(lambda: heard(edge, 1), 5) < 1.5
+            assert await eventually(lambda: heard(edge, 1)) < 1.5
             assert not running.done()
             before = edge.work["one"]
             for _ in range(10):
@@ -115,16 +115,16 @@ def test_a_service_without_a_task_is_a_503_and_comes_back(tmp_path: Path) -> Non
     async def main() -> None:
         async with swarm(tmp_path, service("vllm-a"), one=vllm()) as (cluster, edge):
             only = cluster.start("vllm-a", edge.one)
-            await eventually(lambda: candidates(edge) == 1, 5)
+            await eventually(lambda: candidates(edge) == 1)
             cluster.stop(only)
-            await eventually(lambda: candidates(edge) == 0, 5)
+            await eventually(lambda: candidates(edge) == 0)
             answer = await edge.chat()
             assert (answer.status, answer.error["code"]) == (503, "no_backend")
             assert (await edge.chat(model="vllm-a")).status == 503
             assert (await edge.chat(model="other")).status == 404
             assert (await edge.get("/v1/models")).json()["data"] == []
             cluster.start("vllm-a", edge.one)
-            await eventually(lambda: candidates(edge) == 1, 5)
+            await eventually(lambda: candidates(edge) == 1)
             assert (await edge.chat()).status == 200
 
     run(main())
@@ -136,14 +136,14 @@ def test_a_blind_api_is_degraded_and_the_data_path_goes_on(tmp_path: Path) -> No
     async def main() -> None:
         async with swarm(tmp_path, service("vllm-a"), one=vllm()) as (cluster, edge):
             cluster.start("vllm-a", edge.one)
-            await eventually(lambda: candidates(edge) == 1, 5)
+            await eventually(lambda: candidates(edge) == 1)
             snapshot = edge.house.registry.snapshot
 
             def blind() -> str:
                 return edge.house.registry.snapshot.sources["swarm"].blind
 
             cluster.stub.refusals["/tasks"] = (403, "no")
-            await eventually(lambda: bool(blind()), 5)
+            await eventually(lambda: bool(blind()))
             for _ in range(5):
                 assert (await edge.chat()).status == 200
             health = (await edge.get("/health")).json()
@@ -151,11 +151,11 @@ def test_a_blind_api_is_degraded_and_the_data_path_goes_on(tmp_path: Path) -> No
             assert "refuses GET /tasks (403)" in health["blind_sources"]["swarm"]
             assert edge.house.registry.snapshot.replicas == snapshot.replicas
             cluster.stub.stop()
-            await eventually(lambda: "does not exist" in blind(), 8)
+            await eventually(lambda: "does not exist" in blind())
             assert (await edge.chat()).status == 200
             cluster.stub.refusals.clear()
             cluster.stub.start()
-            await eventually(lambda: not blind(), 8)
+            await eventually(lambda: not blind())
             assert (await edge.get("/health")).json()["status"] == "ok"
 
     run(main())
@@ -170,7 +170,7 @@ def test_a_replica_that_answers_for_another_model_is_not_routed(tmp_path: Path) 
         async with swarm(tmp_path, service("vllm-a"), one=vllm(), two=other) as (cluster, edge):
             cluster.start("vllm-a", edge.one, *args)
             cluster.start("vllm-a", edge.two, *args)
-            await eventually(lambda: heard(edge, 2), 8)
+            await eventually(lambda: heard(edge, 2))
             for _ in range(6):
                 assert (await edge.chat()).status == 200
             assert edge.work == {"one": 6, "two": 0}

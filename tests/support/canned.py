@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import cast
 
 from autohedge.engine.sample import SampleEngine
 
+ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"one two"},"finish_reason":"stop"}]}'
+STREAM = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"one"}}]}\n\n'
+    b'data: {"choices":[{"index":0,"delta":{"content":" two"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
 MODELS = b'{"object":"list","data":[{"id":"%b","object":"model"}]}'
 
 
 class Canned:
     """`status`, `headers` and `body` are the answer of the moment, `wait` the seconds before it; `requests` what came: head, body.
+    While `free` is not set, nothing is answered but the first `ahead` bytes of the body, with their head.
 
     It stands where a `SampleEngine` stands in `house(...)`.
     """
+
+    host = "127.0.0.1"
 
     def __init__(self, model: str = "dex") -> None:
         self.model = model
@@ -23,6 +32,10 @@ class Canned:
         self.headers: list[tuple[str, str]] = [("content-type", "application/json")]
         self.body = b'{"model":"served","answers":{},"usage":{"input_tokens":1,"output_tokens":0}}'
         self.wait = 0.0
+        self.free = asyncio.Event()
+        self.free.set()
+        self.ahead = 0
+        self.received: Counter[str] = Counter()
         self.healthy = 200
         self.requests: list[tuple[bytes, bytes]] = []
         self.url = ""
@@ -59,20 +72,38 @@ class Canned:
                 lines = head.lower().split(b"\r\n")
                 size = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
                 body = await reader.readexactly(size)
-                writer.write(await self._answer(head, body))
+                await self._answer(writer, head, body)
                 await writer.drain()
         self._tasks.discard(task)
         writer.close()
 
-    async def _answer(self, head: bytes, body: bytes) -> bytes:
+    async def _answer(self, writer: asyncio.StreamWriter, head: bytes, body: bytes) -> None:
+        path = head.split(b" ")[1]
+        self.received[path.decode()] += 1
         if head.startswith(b"POST"):
             self.requests.append((head, body))
             await asyncio.sleep(self.wait)
-            return whole(self.status, self.headers, self.body)
-        path = head.split(b" ")[1]
-        if path == b"/v1/models":
-            return whole(200, [("content-type", "application/json")], MODELS % self.model.encode())
-        return whole(self.healthy if path.startswith(b"/health") else 404, [], b"")
+            answer, ahead = whole(self.status, self.headers, self.body), 0
+            if self.ahead:
+                ahead = len(answer) - len(self.body) + self.ahead
+                writer.write(answer[:ahead])
+            await self.free.wait()
+            writer.write(answer[ahead:])
+        elif path == b"/v1/models":
+            writer.write(whole(200, [("content-type", "application/json")], MODELS % self.model.encode()))
+        else:
+            writer.write(whole(self.healthy if path.startswith(b"/health") else 404, [], b""))
+
+
+def held(*, stream: bool = False) -> Canned:
+    """A worker that answers chats with the model "m" when it is told to (`free.set()`), of a stream all but the first word."""
+    worker = Canned("m")
+    worker.free.clear()
+    worker.body = ANSWER
+    if stream:
+        worker.headers = [("content-type", "text/event-stream")]
+        worker.body, worker.ahead = STREAM, STREAM.index(b"\n\n") + 2
+    return worker
 
 
 def whole(status: int, headers: list[tuple[str, str]], body: bytes) -> bytes:

@@ -14,7 +14,6 @@ import asyncio
 import json
 import signal
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,9 +30,11 @@ from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load
 from autohedge.wire.pool import Pool
 from autohedge.wire.trust import trusted
+from tests.support.fair import Watch
 
 T = TypeVar("T")
 CHAT = "/v1/chat/completions"
+PATIENCE = 60.0  # seconds that a test waits for what must come; nobody waits so long where all is well
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
 
 # Every wait of a test is short; the order of the figures is that of the defaults.
@@ -52,7 +53,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class Heard:
-    """One whole answer as it came. `cut`: it broke off, visibly. `first`, `last`: seconds to the first and last piece."""
+    """One whole answer as it came. `cut`: it broke off, visibly. `first`, `last`: seconds to the first and last piece;
+    `took` is `last` without what a busy machine added.
+    """
 
     status: int
     headers: httpx.Headers
@@ -60,6 +63,7 @@ class Heard:
     cut: bool = False
     first: float = 0.0
     last: float = 0.0
+    took: float = 0.0
 
     @property
     def json(self) -> Any:
@@ -137,17 +141,17 @@ class Edge:
     async def post(self, body: Any = None, path: str = CHAT, headers: Mapping[str, str] | None = None) -> Heard:
         """Send a body (an object, or bytes as they are) and hear the whole answer, its bytes untouched."""
         content = body if isinstance(body, bytes) else json.dumps(HELLO if body is None else body).encode()
-        began = time.monotonic()
+        watch = Watch()
         sent = {"content-type": "application/json", **(headers or {})}
         async with self.client.stream("POST", self.url + path, content=content, headers=sent) as answer:
             heard = Heard(answer.status_code, answer.headers)
             try:
                 async for piece in answer.aiter_raw():
-                    heard.first = heard.first or time.monotonic() - began
+                    heard.first = heard.first or watch.wall
                     heard.body += piece
             except httpx.RemoteProtocolError:
                 heard.cut = True
-            heard.last = time.monotonic() - began
+            heard.last, heard.took = watch.wall, watch.seconds
         return heard
 
     async def chat(self, **fields: Any) -> Heard:
@@ -164,7 +168,7 @@ class Edge:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(data)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE):
                 return await reader.read()
         finally:
             writer.close()
@@ -217,7 +221,7 @@ async def house(
         if life.done():
             life.result()
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with httpx.AsyncClient(timeout=10, limits=limits, trust_env=False, verify=trusted()) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, limits=limits, trust_env=False, verify=trusted()) as client:
             yield Edge(made, await ready, client, engines, life)
     finally:
         made.stop()
@@ -240,13 +244,15 @@ class _Impatient:
         await asyncio.sleep(min(seconds, 0.005))
 
 
-async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> float:
-    """Wait for something that happens elsewhere; how many seconds it took. Fails when it does not happen."""
-    began = time.monotonic()
+async def eventually(true: Callable[[], bool]) -> float:
+    """Wait for something that happens elsewhere. Fails when it does not happen, but not where the machine has other work; returns
+    the seconds that it took without that work.
+    """
+    watch = Watch()
     while not true():
-        assert time.monotonic() - began < seconds, "it did not happen in time"
+        assert watch.wall < PATIENCE, "it did not happen in time"
         await asyncio.sleep(0.002)
-    return time.monotonic() - began
+    return watch.seconds
 
 
 def vllm(**settings: Any) -> SampleEngine:
