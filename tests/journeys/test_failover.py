@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from autohedge.engine.sample import SampleEngine
+from tests.support.canned import held
+from tests.support.fair import Watch
 from tests.support.house import (
     APART,
     CHAT,
@@ -75,7 +76,7 @@ def test_a_fast_failure_is_followed_at_once(how: str) -> None:
                 await edge.one.stop()
             heard = await edge.chat(stream=how == "stream")
             assert heard.status == 200
-            assert heard.last < 0.2
+            assert heard.took < 0.2
             assert (heard.attempts, heard.backend) == (2, "pair")
             assert heard.headers["x-autohedge-model"] == "m"
 
@@ -89,7 +90,7 @@ def test_a_full_queue_before_the_peer() -> None:
         async with pair("B32=30", kind="openai-compatible") as edge:
             heard = await edge.chat()
             assert (heard.status, heard.attempts) == (200, 2)
-            assert heard.last < 0.3
+            assert heard.took < 5
 
     run(main())
 
@@ -179,7 +180,8 @@ def test_the_time_for_the_whole_request(fault: str) -> None:
             heard = await edge.chat()
             assert heard.status == 504
             assert heard.error["code"] == "deadline_exceeded"
-            assert 0.35 < heard.last < 0.6
+            assert heard.last > 0.35
+            assert heard.took < 1
             assert edge.verdicts() == ["abandoned"]
             assert edge.busy == 0
 
@@ -188,12 +190,13 @@ def test_the_time_for_the_whole_request(fault: str) -> None:
 
 def test_a_stream_ends_with_the_time_for_the_whole_request() -> None:
     """Design 5: a stream that is still going then ends with an error event, no [DONE]."""
-    config = SERVER + "timeouts: {total: 400ms}\n" + 'upstream_registry: {alone: {host: "${ONE}"}}\n'
+    config = SERVER + "timeouts: {total: 1s}\n" + 'upstream_registry: {alone: {host: "${ONE}"}}\n'
 
     async def main() -> None:
         async with alone(config=config, pace=20, words=100) as edge:
             heard = await edge.stream()
-            assert 0.35 < heard.last < 0.6
+            assert heard.last > 0.95
+            assert heard.took < 3
             assert "time for the whole request" in heard.errors[-1]["message"]
             assert b"[DONE]" not in heard.body
             await eventually(lambda: edge.one.cancelled[CHAT] == 1)
@@ -217,17 +220,19 @@ def test_load_is_shared() -> None:
     """Least outstanding, ties round robin: one after the other both get half, and a slow one gets less."""
 
     async def main() -> None:
-        async with pair() as edge:
+        worker = held()
+        async with house(PAIR.replace("first_byte: 400ms", "first_byte: 60s"), one=worker.engine, two=vllm()) as edge:
+            worker.free.set()
             for _ in range(10):
                 await edge.chat()
             assert edge.work == {"one": 5, "two": 5}
-            edge.one.set_faults("B17=0.3")
-            before = dict(edge.work)
+            worker.free.clear()
             running = [asyncio.create_task(edge.chat()) for _ in range(2)]
-            await asyncio.sleep(0.05)
+            await eventually(lambda: edge.work["one"] == 6)
             for _ in range(6):
                 await edge.chat()
-            assert edge.work["one"] - before["one"] == 1
+            assert edge.work["one"] == 6
+            worker.free.set()
             await asyncio.gather(*running)
 
     run(main())
@@ -238,10 +243,10 @@ def test_a_fast_hour_of_failures_leaves_nothing_behind() -> None:
 
     async def main() -> None:
         async with pair("reset:times=50", "B80=1:after=50:times=50") as edge:
-            began = time.monotonic()
+            watch = Watch()
             for _ in range(15):
                 await asyncio.gather(*(edge.chat(stream=number % 2 == 0) for number in range(20)))
-            assert time.monotonic() - began < 5
+            assert watch.seconds < 5
             assert edge.busy == 0
             assert edge.pool(0).open == edge.pool(0).idle
             assert edge.pool(1).open == edge.pool(1).idle
@@ -266,14 +271,14 @@ def test_an_ollama_and_a_vllm_serve_one_model() -> None:
 @pytest.mark.parametrize("fault", ["hang", "stall-after"])
 def test_a_silent_first_choice_leaves_time_for_the_rungs_after_it(fault: str) -> None:
     """Design 5: its wait ends before the request's time does, and the rung answers; that speaks against nobody."""
-    config = SERVER + "timeouts: {total: 1s, reserve: 700ms}\n" + 'upstream_registry: {first: {host: "${ONE}"}}\n'
+    config = SERVER + "timeouts: {total: 4s, reserve: 3500ms}\n" + 'upstream_registry: {first: {host: "${ONE}"}}\n'
     config += 'fallback_chain: [{provider: openai-compatible, name: cloud, endpoint: "${TWO}", model: m}]\n'
 
     async def main() -> None:
         async with pair(fault, config=config) as edge:
             heard = await edge.chat()
             assert (heard.status, heard.backend, heard.headers["x-autohedge-rung"]) == (200, "cloud", "1")
-            assert 0.25 < heard.last < 0.9
+            assert 0.45 < heard.last < 4
             assert edge.verdicts() == ["abandoned", "answer"]
 
     run(main())

@@ -7,22 +7,26 @@ import logging
 import os
 import signal
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
 
-from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, eventually, run
+from tests.support.canned import held
+from tests.support.fair import Watch
+from tests.support.house import CHAT, HELLO, PATIENCE, SERVER, Edge, alone, eventually, house, run
 
-CONFIG = SERVER + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'  # a grace of one second
+BRIEF = SERVER + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'  # a grace of one second
+CONFIG = BRIEF.replace("grace: 1s", "grace: 60s")
 
 
-async def _refused(edge: Edge) -> bool:
-    try:
-        async with httpx.AsyncClient(verify=False) as client:
-            await client.get(edge.url + "/liveness")
-    except httpx.ConnectError:
-        return True
-    return False
+async def _refused(edge: Edge) -> None:
+    """Until no connection is taken any more; one that came in that very moment is closed."""
+    with pytest.raises(httpx.ConnectError):  # noqa: PT012
+        while True:
+            async with httpx.AsyncClient(verify=False, timeout=PATIENCE) as client:
+                with suppress(httpx.ReadError, httpx.RemoteProtocolError):
+                    await client.get(edge.url + "/liveness")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -31,18 +35,19 @@ def test_what_runs_ends_and_nothing_new_begins(number: signal.Signals, stream: b
     """A45: the request in flight is answered whole, new connections are refused, exit code 0."""
 
     async def main() -> None:
-        async with alone(config=CONFIG, pace=30) as edge:
+        worker = held(stream=stream)
+        async with house(CONFIG, one=worker.engine) as edge:
             running = asyncio.create_task(edge.client.post(edge.url + CHAT, json=HELLO | {"stream": stream}))
             await eventually(lambda: edge.one.received[CHAT] == 1)
             os.kill(os.getpid(), number)
-            await asyncio.sleep(0.2)
-            assert edge.house.standing.draining  # eidex: /readiness says 503 from here on
-            assert await _refused(edge)
+            await eventually(lambda: edge.house.standing.draining)  # eidex: /readiness says 503 from here on
+            await _refused(edge)
             assert not edge.life.done()
+            worker.free.set()
             answer = await running
             assert answer.status_code == 200
             assert answer.content.endswith(b"[DONE]\n\n") if stream else answer.json()["choices"]
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(30):
                 assert await edge.life == 0
 
     run(main())
@@ -52,16 +57,16 @@ def test_readiness_says_so_before_requests_are_refused() -> None:
     """A load balancer that asks /readiness hears of the stop while requests are still answered (`server.drain`)."""
 
     async def main() -> None:
-        async with alone(config=CONFIG.replace("grace: 1s", "grace: 1s, drain: 2s")) as edge:
+        async with alone(config=CONFIG.replace("grace: 60s", "grace: 60s, drain: 2s")) as edge:
             began = time.monotonic()
             os.kill(os.getpid(), signal.SIGTERM)
             await eventually(lambda: edge.house.standing.draining)
-            async with httpx.AsyncClient(verify=False) as client:  # connections of its own
+            async with httpx.AsyncClient(verify=False, timeout=PATIENCE) as client:  # connections of its own
                 ready = await client.get(edge.url + "/readiness")
                 assert (ready.status_code, ready.json()["status"]) == (503, "draining")
                 assert (await client.get(edge.url + "/liveness")).status_code == 200
                 assert (await client.post(edge.url + CHAT, json=HELLO)).status_code == 200
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(30):
                 assert await edge.life == 0
             assert time.monotonic() - began > 1.9
 
@@ -70,11 +75,11 @@ def test_readiness_says_so_before_requests_are_refused() -> None:
 
 def test_a_second_signal_waits_for_nobody() -> None:
     async def main() -> None:
-        async with alone(config=CONFIG.replace("grace: 1s", "grace: 1s, drain: 20s")) as edge:
+        async with alone(config=CONFIG.replace("grace: 60s", "grace: 60s, drain: 60s")) as edge:
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGTERM)
                 await asyncio.sleep(0.1)
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(30):
                 assert await edge.life == 0
 
     run(main())
@@ -84,16 +89,16 @@ def test_what_does_not_end_is_cut_after_the_grace(caplog: pytest.LogCaptureFixtu
     """A45: over the grace the request is cut and said so in the log; the engine is freed; exit code 0."""
 
     async def main() -> None:
-        async with alone("stall-after", config=CONFIG) as edge:
+        async with alone("stall-after", config=BRIEF) as edge:
             running = asyncio.create_task(edge.stream())
             await eventually(lambda: edge.one.received[CHAT] == 1)
-            began = time.monotonic()
+            watch = Watch()
             edge.house.stop()
             heard = await running
             assert heard.cut
-            async with asyncio.timeout(1):
-                assert await edge.life == 0
-            assert 0.9 < time.monotonic() - began < 2
+            assert await edge.life == 0
+            assert watch.wall > 0.9
+            assert watch.seconds < 2
             await eventually(lambda: edge.one.cancelled[CHAT] == 1)
 
     with caplog.at_level(logging.ERROR, "uvicorn.error"):
@@ -107,10 +112,10 @@ def test_an_idle_house_stops_at_once() -> None:
     async def main() -> None:
         async with alone(config=CONFIG) as edge:
             await edge.chat()
-            began = time.monotonic()
+            watch = Watch()
             edge.house.stop()
             assert await edge.life == 0
-            assert time.monotonic() - began < 0.6
+            assert watch.seconds < 5  # the grace is a minute
 
     run(main())
 

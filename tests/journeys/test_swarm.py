@@ -12,8 +12,9 @@ import pytest
 
 from autohedge.engine.sample import SampleEngine
 from autohedge.sources import following as module
+from tests.support.canned import held
 from tests.support.docker_stub import DockerStub
-from tests.support.house import SERVER, TIMES, Edge, eventually, house, run, vllm
+from tests.support.house import SERVER, Edge, eventually, house, run, vllm
 from tests.support.swarm import container, service, task
 
 
@@ -53,7 +54,7 @@ async def swarm(
     """AutoHedge in front of a Swarm with these services and no task yet."""
     with DockerStub(tmp_path / "docker.sock") as stub:
         stub.services = list(services)
-        config = f"{SERVER}{TIMES}sources: {{swarm: {{enabled: true, host: '{stub.host}', timeout: 500ms}}}}\n"
+        config = f"{SERVER}sources: {{swarm: {{enabled: true, host: '{stub.host}', timeout: 10s}}}}\n"
         async with house(config, None, None, **engines) as edge:
             await eventually(lambda: "swarm" in edge.house.registry.snapshot.sources)
             yield Swarm(stub), edge
@@ -88,7 +89,8 @@ def test_a_task_that_is_to_end_gets_no_new_request_and_its_stream_ends_whole(tmp
     """Drain ahead of SIGTERM: B22; a stream that began before goes on to [DONE], all later requests go to the other task."""
 
     async def main() -> None:
-        async with swarm(tmp_path, service("vllm-a"), one=vllm(pace=5), two=vllm(host="127.0.0.2")) as (cluster, edge):
+        worker = held(stream=True)
+        async with swarm(tmp_path, service("vllm-a"), one=worker.engine, two=vllm(host="127.0.0.2")) as (cluster, edge):
             old = cluster.start("vllm-a", edge.one)
             await eventually(lambda: candidates(edge) == 1)
             running = asyncio.create_task(edge.stream())
@@ -102,6 +104,7 @@ def test_a_task_that_is_to_end_gets_no_new_request_and_its_stream_ends_whole(tmp
             for _ in range(10):
                 assert (await edge.chat()).status == 200
             assert edge.work["one"] == before
+            worker.free.set()
             stream = await running
             assert stream.errors == []
             assert stream.body.endswith(b"[DONE]\n\n")
