@@ -51,6 +51,7 @@ def nothing_worked(call: Call) -> Problem:
             Failure.FIRST_BYTE_TIMEOUT,
             Failure.CONNECT_TIMEOUT,
             Failure.STALLED,
+            Failure.VANISHED,
         )
         message = f"{attempt.candidate.backend.name}: {judgement.reason or judgement.verdict}"
         details.append(Detail(None, judgement.verdict.value, message, outcome.status or None))

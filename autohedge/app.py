@@ -120,7 +120,7 @@ class House:
         self.registry = Registry(ORDER)
         self.meters = Meters(lambda: self.registry.snapshot.routes)
         self.standing = Standing(__version__)
-        self.pools = Pools(settings.timeouts.connect, self._may_connect)
+        self.pools = Pools(settings.timeouts.connect, settings.timeouts.acknowledge, self._may_connect)
         self._settled = -1  # the snapshot that all parts have settled to
         self._counter = itertools.count(1)
         self._prefix = secrets.token_hex(8)

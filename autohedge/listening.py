@@ -15,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from autohedge.settings.model import Settings
+from autohedge.wire.lifeline import to_caller
 from autohedge.wire.server import EdgeProtocol, Times
 
 BACKLOG = 2048
@@ -29,6 +30,8 @@ def bound(bind: tuple[str, int], *, shared: bool) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        for option in to_caller():
+            made.setsockopt(*option)
         made.bind((host, port))
     except OSError:
         made.close()

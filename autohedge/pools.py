@@ -14,12 +14,15 @@ from autohedge.wire.pool import Pool
 
 
 class Pools:
-    """`connect` is seconds until a connection stands. An idle one is kept as long as its kind of engine keeps it, less 2 s.
-    `guard` says whether the address that a guarded place has led to may be used.
+    """`connect` is seconds until a connection stands, `acknowledge` how long its machine may then be unheard of. An idle one is
+    kept as long as its kind of engine keeps it, less 2 s. `guard` says whether the address that a guarded place has led to may be used.
     """
 
-    def __init__(self, connect: float, guard: Callable[[str], bool] = lambda _address: True) -> None:
+    def __init__(
+        self, connect: float, acknowledge: float, guard: Callable[[str], bool] = lambda _address: True
+    ) -> None:
         self._connect = connect
+        self._acknowledge = acknowledge
         self._guard = guard
         self._pools: dict[str, Pool] = {}
 
@@ -29,6 +32,7 @@ class Pools:
         if pool is None:
             options = Options(
                 connect=self._connect,
+                acknowledge=self._acknowledge,
                 keep_alive=DIALECTS[candidate.kind].keep_alive,
                 guard=self._guard if replica.address.guarded else None,
             )

@@ -24,6 +24,7 @@ RESTART = (
     "server.grace",
     "server.drain",
     "timeouts.connect",
+    "timeouts.acknowledge",
     "timeouts.count",
     "timeouts.body",
     "sources",

@@ -18,14 +18,14 @@ def candidate(port: int) -> Candidate:
 
 
 def test_a_replica_keeps_its_pool() -> None:
-    pools = Pools(2.0)
+    pools = Pools(2.0, 6.0)
     assert pools.of(candidate(1)) is pools.of(candidate(1))
     assert pools.of(candidate(1)) is not pools.of(candidate(2))
 
 
 def test_the_pool_of_a_vanished_replica_is_closed() -> None:
     """A replica that comes back at the same address starts afresh."""
-    pools = Pools(2.0)
+    pools = Pools(2.0, 6.0)
     old = pools.of(candidate(1))
     kept = pools.of(candidate(2))
     pools.keep_only({"b@127.0.0.1:2": None})
@@ -44,7 +44,7 @@ def test_only_a_guarded_place_is_asked_about() -> None:
     async def main() -> None:
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        pools = Pools(2.0, guard)
+        pools = Pools(2.0, 6.0, guard)
         plain, guarded = candidate(port), candidate(port)
         place = Address("localhost", port, guarded=True)
         guarded = replace(guarded, replica=replace(guarded.replica, id="g", address=place))

@@ -306,6 +306,7 @@ class Failure(StrEnum):
     SILENT = "closed before the first byte"
     FIRST_BYTE_TIMEOUT = "no first byte in time"
     STALLED = "stalled between chunks"
+    VANISHED = "its machine acknowledges nothing any more"
     CUT = "body cut short"
     MALFORMED = "not valid HTTP"
     TOO_BIG = "head too big"

@@ -32,7 +32,8 @@ _ANSWER = Judgement(Verdict.ANSWER)
 
 # --- how the transport failed -----------------------------------------------------------------------------------------
 
-# REFUSED and UNREACHABLE: nobody listens there, which no timeout can say as surely.
+# REFUSED and UNREACHABLE: nobody listens there, which no timeout can say as surely. VANISHED is a timeout too: when our own
+# cable is cut, every machine vanishes at once, and a pool is held back from ejecting them all for soft evidence only.
 _FAILURES: Mapping[Failure, Judgement] = {
     failure: Judgement(verdict, failure.value, status=status)
     for failure, verdict, status in (
@@ -44,6 +45,7 @@ _FAILURES: Mapping[Failure, Judgement] = {
         (Failure.SILENT, Verdict.SICK, 502),
         (Failure.FIRST_BYTE_TIMEOUT, Verdict.SICK, 504),
         (Failure.STALLED, Verdict.SICK, 504),
+        (Failure.VANISHED, Verdict.SICK, 504),
         (Failure.CUT, Verdict.SICK, 502),
         (Failure.MALFORMED, Verdict.SICK, 502),
         (Failure.TOO_BIG, Verdict.SICK, 502),

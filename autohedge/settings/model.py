@@ -105,6 +105,10 @@ class Timeouts(Section):
     """Seconds. `total` is the one budget of a request; the others cut single waits inside it."""
 
     connect: PositiveDuration = Field(default=Duration.of("2s"), description="Until a connection stands.")
+    acknowledge: Duration = Field(
+        default=Duration.of("6s"),
+        description="How long an engine's machine may acknowledge nothing that TCP sends it; 0 leaves it to the other times.",
+    )
     first_byte: PositiveDuration = Field(default=Duration.of("30s"), description="Until the first byte of an answer.")
     loading: PositiveDuration = Field(
         default=Duration.of("300s"), description="Until the first byte where the engine is loading the model."

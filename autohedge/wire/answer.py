@@ -173,10 +173,10 @@ class Answer:
             self._parser = None  # parser and answer hold each other
         return self._news
 
-    def close(self, *, reset: bool) -> None:
-        """The peer is gone: with a reset, or after a proper end of its stream."""
-        if reset:
-            self.fail(Failure.RESET)
+    def close(self, failure: Failure | None) -> None:
+        """The peer is gone: for the reason given, or after a proper end of its stream."""
+        if failure is not None:
+            self.fail(failure)
         elif self._until_close and self.failure is None:
             self.ended = True
             self._parser = None

@@ -10,6 +10,8 @@ Rules
 - Reading pauses over `high_water` bytes that nobody took, and goes on when they are taken.
 - A large body goes out in slices, as fast as the peer takes them, and the answer is read meanwhile: an early answer (413)
   to a half-sent body arrives. Such a connection is closed afterwards.
+- A wait also ends when the peer's machine was not heard of for `acknowledge` seconds (lifeline.py). The kernel says so, or is
+  asked when the timer fires, which is as often as that at least.
 - Closing never waits: what was not flushed by then is of no use to anybody.
 - Bytes that nobody asked for close the connection.
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
 from collections.abc import Callable
@@ -27,23 +30,16 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from autohedge.core.types import Failure
+from autohedge.wire import lifeline
 from autohedge.wire.answer import Answer
+from autohedge.wire.errors import end_of
 
 _SLICE = 131072  # bytes of body that are written in one go
 _NOTHING = memoryview(b"")
 _TICK = 0.002  # seconds; loops count in milliseconds
 LATE = 0.005  # seconds after which a timer is late, and how long it is set again for: one look at the sockets is enough
 
-# A peer that vanished without a word is noticed within about a minute, however long the first byte may take.
-_KEEP_ALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), value)
-        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-        if hasattr(socket, name)
-    ),
-]
+_NO_DELAY: lifeline.Option = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +47,7 @@ class Options:
     """Bounds of the connections to one replica: seconds, counts, bytes. `ssl` is used for TLS addresses only."""
 
     connect: float = 2.0  # name lookup, TCP and TLS together
+    acknowledge: float = 6.0  # how long the peer's machine may say nothing; 0 does not look
     keep_alive: float = 4.0  # how long an idle connection is kept
     max_idle: int = 64
     ssl: ssl.SSLContext | None = None
@@ -187,7 +184,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         with contextlib.suppress(OSError):  # it may be gone again already; the loop will tell
-            for option in _KEEP_ALIVE:
+            for option in (_NO_DELAY, *lifeline.to_engine(self._options.acknowledge)):
                 sock.setsockopt(*option)
 
     def data_received(self, data: bytes) -> None:
@@ -208,7 +205,7 @@ class Connection(asyncio.Protocol):
                 self._watch(answer.stall)
 
     def eof_received(self) -> None:
-        self._gone(reset=False)  # the loop closes, and whoever holds the answer releases it
+        self._gone(None)  # the loop closes, and whoever holds the answer releases it
 
     def pause_writing(self) -> None:
         self._full = True
@@ -218,7 +215,7 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone(reset=exc is not None)
+        self._gone(exc)
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -232,9 +229,9 @@ class Connection(asyncio.Protocol):
             piece, self._rest = self._rest[:_SLICE], self._rest[_SLICE:]
             self._transport.write(piece)
 
-    def _gone(self, *, reset: bool) -> None:
+    def _gone(self, error: Exception | None) -> None:
         if self._answer is not None:
-            self._answer.close(reset=reset)
+            self._answer.close(None if error is None else end_of(error))
             self._wake()
 
     def _wake(self) -> None:
@@ -250,8 +247,12 @@ class Connection(asyncio.Protocol):
             if self._fires <= deadline:
                 return
             self._timer.cancel()
-        self._fires = deadline
-        self._timer = self._loop.call_later(seconds, self._ring)
+        self._arm(seconds)
+
+    def _arm(self, seconds: float) -> None:
+        soon = min(seconds, self._options.acknowledge or seconds)
+        self._fires = self._loop.time() + soon
+        self._timer = self._loop.call_later(soon, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
@@ -262,11 +263,20 @@ class Connection(asyncio.Protocol):
         left = self._deadline - now
         if answer is not None and now - self._fires > LATE:
             left = max(left, LATE)
-        if left > _TICK:
-            self._watch(left)
+        silence = left if answer is None else self._silence()
+        if min(left, silence) > _TICK:
+            self._arm(min(left, silence))
         elif answer is None:
             self.close()
         else:
-            answer.fail(Failure.STALLED if answer.status else Failure.FIRST_BYTE_TIMEOUT)
+            over = Failure.STALLED if answer.status else Failure.FIRST_BYTE_TIMEOUT
+            answer.fail(over if left <= _TICK else Failure.VANISHED)
             self._wake()
             self.close()
+
+    def _silence(self) -> float:
+        """How long the peer's machine may go on saying nothing."""
+        seconds = self._options.acknowledge
+        if not seconds or self._transport is None:
+            return math.inf
+        return lifeline.left(self._transport.get_extra_info("socket"), seconds)

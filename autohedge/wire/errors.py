@@ -15,6 +15,8 @@ import ssl
 from autohedge.core.types import Failure
 
 _REFUSED = f"[Errno {errno.ECONNREFUSED}]"
+# What the kernel gives up a standing connection with. The latter two are what it heard from the way there meanwhile.
+_VANISHED = frozenset((errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH))
 
 
 class WireError(Exception):
@@ -41,6 +43,11 @@ def connect_failure(error: Exception, *, tls: bool) -> Failure:
     if isinstance(error, ConnectionError):  # the peer hung up on the handshake
         return Failure.TLS if tls else Failure.RESET
     return Failure.UNREACHABLE  # gaierror, no route, a name that cannot be encoded
+
+
+def end_of(error: Exception) -> Failure:
+    """What the error means that a standing connection was lost with."""
+    return Failure.VANISHED if isinstance(error, OSError) and error.errno in _VANISHED else Failure.RESET
 
 
 def _refused_everywhere(error: Exception) -> bool:

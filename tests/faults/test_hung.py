@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.support.house import ALONE, PAIR, SERVER, Edge, alone, eventually, pair, run
+from tests.support.cables import cut
+from tests.support.house import ALONE, CHAT, PAIR, SERVER, TIMES, Edge, alone, eventually, pair, run
 
 
 @pytest.mark.parametrize("row", ["B01", "B07"])
@@ -55,6 +56,62 @@ def test_a_hung_engine_is_taken_out_after_a_few_requests() -> None:
             began = time.monotonic()
             assert (await edge.chat()).status == 200
             assert time.monotonic() - began < 0.07
+
+    run(main())
+
+
+VANISHING = "timeouts: {acknowledge: 1s, first_byte: 30s, stall: 30s, total: 60s}\n"  # the kernel takes a second more
+SOON = 10.0  # of thirty: on a machine that has other work
+
+
+async def _cut(edge: Edge) -> None:
+    """The cable of the first engine is cut while it is at work."""
+    await eventually(lambda: edge.one.received[CHAT] == 1)
+    for connection in edge.one.connections:
+        assert connection._transport is not None
+        await cut(connection._transport)
+
+
+def test_a_machine_that_vanishes_under_a_plain_request() -> None:
+    """T67: long before the first byte is late the peer answers; the machine has a failure on its account."""
+
+    async def main() -> None:
+        async with pair("hang", config=PAIR.replace(TIMES, VANISHING)) as edge:
+            asked = asyncio.ensure_future(edge.chat())
+            await _cut(edge)
+            heard = await asked
+            assert (heard.status, heard.attempts) == (200, 2)
+            assert heard.last < SOON
+            assert edge.verdicts() == ["answer", "sick"]
+
+    run(main())
+
+
+def test_a_machine_that_vanishes_under_a_stream() -> None:
+    """T67: after the commit it is an error event."""
+
+    async def main() -> None:
+        async with alone("stall-after=3", config=ALONE.replace(TIMES, VANISHING)) as edge:
+            asked = asyncio.ensure_future(edge.stream())
+            await _cut(edge)
+            heard = await asked
+            assert heard.status == 200
+            assert "acknowledges nothing" in heard.errors[-1]["message"]
+            assert heard.errors[-1]["code"] == "upstream_failed"
+            assert heard.last < SOON
+            assert not heard.cut
+            assert edge.verdicts() == ["sick"]
+
+    run(main())
+
+
+def test_a_machine_that_vanishes_without_a_peer_is_a_504() -> None:
+    async def main() -> None:
+        async with alone("hang", config=ALONE.replace(TIMES, VANISHING)) as edge:
+            asked = asyncio.ensure_future(edge.chat())
+            await _cut(edge)
+            heard = await asked
+            assert (heard.status, heard.error["code"]) == (504, "deadline_exceeded")
 
     run(main())
 

@@ -126,6 +126,7 @@ FAILURES = {
     Failure.SILENT: (V.SICK, 502),
     Failure.FIRST_BYTE_TIMEOUT: (V.SICK, 504),  # B01, B07: a hung engine behind a healthy /health
     Failure.STALLED: (V.SICK, 504),  # B02
+    Failure.VANISHED: (V.SICK, 504),  # T67: no stronger than a connect that timed out
     Failure.CUT: (V.SICK, 502),  # B94
     Failure.MALFORMED: (V.SICK, 502),
     Failure.TOO_BIG: (V.SICK, 502),

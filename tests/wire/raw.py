@@ -21,6 +21,7 @@ from autohedge.core.types import Address
 from autohedge.wire.answer import Answer
 from autohedge.wire.heads import request_head
 from autohedge.wire.pool import Pool
+from tests.support.cables import cut
 
 both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
@@ -123,6 +124,10 @@ class Peer:
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
+
+    async def vanish(self) -> None:
+        """The cable is cut."""
+        await cut(self.writer.transport)
 
 
 Play = Callable[[Peer], Awaitable[None]]

@@ -132,13 +132,13 @@ def test_a_head_request_ends_with_the_head_whatever_it_announces() -> None:
 def test_a_body_without_a_length_ends_with_the_connection() -> None:
     answer = fed([TO_CLOSE])
     assert not answer.ended
-    answer.close(reset=False)
+    answer.close(None)
     assert (answer.ended, answer.reusable, read_all(answer)) == (True, False, b"hello")
 
 
 def test_a_body_without_a_length_that_is_reset_is_not_complete() -> None:
     answer = fed([TO_CLOSE])
-    answer.close(reset=True)
+    answer.close(Failure.RESET)
     assert answer.take() == b"hello"
     assert answer.failure is Failure.RESET
 
@@ -147,7 +147,7 @@ def test_our_own_closing_does_not_complete_a_stalled_body() -> None:
     """The abort after a stall also ends the stream; that is no proper end."""
     answer = fed([TO_CLOSE])
     answer.fail(Failure.STALLED)
-    answer.close(reset=False)
+    answer.close(None)
     assert (answer.ended, answer.failure) == (False, Failure.STALLED)
 
 
@@ -227,14 +227,14 @@ def test_endless_chunk_extensions_and_trailers_are_bounded() -> None:
 def test_a_message_that_the_peer_closes_on(message: bytes, failure: Failure) -> None:
     """B94: a truncated body is told, not waited for."""
     answer = fed([message] if message else [])
-    answer.close(reset=False)
+    answer.close(None)
     assert (answer.ended, answer.failure) == (False, failure)
 
 
 @pytest.mark.parametrize("cut", range(len(CHUNKS)))
 def test_a_chunked_answer_cut_anywhere_is_never_complete(cut: int) -> None:
     answer = fed([CHUNKS[:cut]] if cut else [])
-    answer.close(reset=False)
+    answer.close(None)
     assert not answer.ended
 
 
@@ -288,5 +288,5 @@ def test_chunked_framing_never_changes_the_body(chunks: list[bytes], cuts: list[
 def test_no_bytes_break_the_parser(junk: bytes, chunked: bool) -> None:
     """Any bytes end in an answer, a failure, or waiting; nothing else is raised."""
     answer = fed([CHUNKED, junk] if chunked else [junk])
-    answer.close(reset=False)
+    answer.close(None)
     assert answer.ended or answer.failure is not None

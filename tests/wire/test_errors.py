@@ -9,7 +9,7 @@ import ssl
 import pytest
 
 from autohedge.core.types import Failure
-from autohedge.wire.errors import WireError, connect_failure
+from autohedge.wire.errors import WireError, connect_failure, end_of
 
 _BOTH_REFUSED = "Multiple exceptions: [Errno 111] Connect call failed ('::1', 9, 0, 0), [Errno 111] Connect call failed ('127.0.0.1', 9)"
 _MIXED = "Multiple exceptions: [Errno 113] Connect call failed ('::1', 9, 0, 0), [Errno 111] Connect call failed ('127.0.0.1', 9)"
@@ -37,6 +37,22 @@ _MIXED = "Multiple exceptions: [Errno 113] Connect call failed ('::1', 9, 0, 0),
 )
 def test_each_foreign_exception_has_its_failure(error: Exception, tls: bool, failure: Failure) -> None:
     assert connect_failure(error, tls=tls) is failure
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (TimeoutError(errno.ETIMEDOUT, "x"), Failure.VANISHED),
+        (OSError(errno.EHOSTUNREACH, "x"), Failure.VANISHED),  # nobody answered for its address meanwhile
+        (OSError(errno.ENETUNREACH, "x"), Failure.VANISHED),  # our own cable
+        (ConnectionResetError(errno.ECONNRESET, "x"), Failure.RESET),
+        (BrokenPipeError(errno.EPIPE, "x"), Failure.RESET),
+        (TimeoutError("SSL shutdown timed out"), Failure.RESET),
+        (ssl.SSLError(1, "x"), Failure.RESET),
+    ],
+)
+def test_what_a_standing_connection_was_lost_with(error: Exception, failure: Failure) -> None:
+    assert end_of(error) is failure
 
 
 def test_the_text_is_the_failure_and_nothing_else() -> None:
