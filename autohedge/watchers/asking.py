@@ -29,10 +29,12 @@ import httpx
 
 from autohedge.core.types import Address, Failure
 from autohedge.providers.base import Question, Reply
+from autohedge.watchers.apart import Apart
 from autohedge.wire.trust import trusted
 
 MOST = 4 << 20  # bytes of one answer
 KEEP = 2.0  # seconds an idle connection is kept: under every engine's own limit
+TRUSTLESS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # for plain HTTP: it trusts nobody and reads no certificates
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -60,8 +62,13 @@ class Asker:
     ) -> None:
         self._timeout = timeout
         self._guard = guard
-        self._transport = transport
-        self._clients: dict[bool, httpx.AsyncClient] = {}  # for TLS and without; made when the first address needs it
+        self._client = httpx.AsyncClient(
+            transport=Apart(_connections, KEEP) if transport is None else transport,
+            trust_env=False,
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "autohedge"},
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,47 +76,29 @@ class Asker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for client in self._clients.values():
-            await client.aclose()
+        await self._client.aclose()
 
     async def __call__(
         self, address: Address, question: Question, headers: Headers = (), limit: float | None = None
     ) -> Reply:
         """The engine's reply, or one with status 0 that says why there is none."""
         limit = self._timeout if limit is None else limit
-        client = self._client(address.tls)
         try:
-            request = _request(client, address, question, headers, limit * 0.9)
+            request = _request(self._client, address, question, headers, limit * 0.9)
         except (httpx.InvalidURL, TypeError, ValueError, RecursionError):
             return Reply(0, failure="the question cannot be written")
         heard: list[httpx.Response] = []
         try:
             async with asyncio.timeout(limit):
                 if address.guarded:
-                    return await self._guarded(client, request, address, heard)
-                return await _exchange(client, request, heard)
+                    return await self._guarded(request, address, heard)
+                return await _exchange(self._client, request, heard)
         except TimeoutError:
             return Reply(0, failure=Failure.DEADLINE)
         except httpx.HTTPError as error:
             return Reply(0, failure=_failure(error, heard=bool(heard)))
 
-    def _client(self, tls: bool) -> httpx.AsyncClient:
-        client = self._clients.get(tls)
-        if client is None:
-            client = self._clients[tls] = httpx.AsyncClient(
-                verify=trusted() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # that one trusts nobody
-                transport=self._transport,
-                trust_env=False,
-                follow_redirects=False,
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-                headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "autohedge"},
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP),
-            )
-        return client
-
-    async def _guarded(
-        self, client: httpx.AsyncClient, request: httpx.Request, address: Address, heard: list[httpx.Response]
-    ) -> Reply:
+    async def _guarded(self, request: httpx.Request, address: Address, heard: list[httpx.Response]) -> Reply:
         """The exchange at an address that the host has now, under the host's own name; none where one of them is not allowed."""
         loop = asyncio.get_running_loop()
         try:
@@ -123,9 +112,16 @@ class Asker:
         for place in places[:-1]:
             request.url = request.url.copy_with(host=place)  # the Host header is written already
             with contextlib.suppress(httpx.ConnectError):
-                return await _exchange(client, request, heard)
+                return await _exchange(self._client, request, heard)
         request.url = request.url.copy_with(host=places[-1])
-        return await _exchange(client, request, heard)
+        return await _exchange(self._client, request, heard)
+
+
+def _connections(tls: bool) -> httpx.AsyncBaseTransport:
+    """None yet, to one place."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP)
+    trust = trusted() if tls else TRUSTLESS
+    return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
 
 
 def _request(
