@@ -208,7 +208,9 @@ class House:
             health=self.health,
             examiner=Examiner(bounds_of(settings), self._kinds),
             learner=self.learner,
-            attempter=Attempter(self.pools.of, self.clock, settings.timeouts, self.room.freed),
+            attempter=Attempter(
+                self.pools.of, self.clock, settings.timeouts, self.room.freed, settings.probe.degenerate
+            ),
             room=self.room,
             retries=RetryBudget(settings.failover.budget_ratio, settings.failover.budget_rate),
             meters=self.meters,
@@ -342,7 +344,7 @@ class House:
             LOGGER.warning("%s takes a restart to change", name)
         self.settings = self.tools.settings = new
         self.tools.chains = chains(new)
-        self.tools.attempter.timeouts = new.timeouts
+        self.tools.attempter.timeouts, self.tools.attempter.repeats = new.timeouts, new.probe.degenerate
         self.tools.examiner.bounds = bounds_of(new)
         self.room.size = new.queue.size
         self.probers.reload(new)

@@ -108,7 +108,7 @@ class Opened:
 
 class Attempter:
     """Makes attempts. `pool_of` gives the connections of a replica, `clock` is the loop's, `freed` hears of every seat
-    that is given back.
+    that is given back. `repeats` is as in `Outcome`.
     """
 
     def __init__(
@@ -117,10 +117,12 @@ class Attempter:
         clock: Callable[[], float],
         timeouts: Timeouts,
         freed: Callable[[Replica], None],
+        repeats: int = 8,
     ) -> None:
         self._pool_of = pool_of
         self._clock = clock
         self.timeouts = timeouts
+        self.repeats = repeats
         self._freed = freed
         self.retired: Callable[[Call, Attempt], Awaitable[None]] = _nobody_listens  # set by who tells
         self._turn = 0
@@ -136,6 +138,7 @@ class Attempter:
         backend = candidate.backend
         outcome = attempt.outcome = Outcome()
         outcome.own_key = backend.external or backend.key is not None
+        outcome.repeats = self.repeats
         try:
             await self._open(call, opened, outcome)
         except WireError as error:

@@ -36,6 +36,7 @@ async def pour(
             raise AbortResponse
     else:
         outcome.finished = watch.finished and watch.error is None
+        outcome.hollow = watch.hollow(outcome.repeats or 0)
         if watch.error is not None:
             outcome.excerpt = watch.error
             tail += b"" if watch.at_boundary else b"\n\n"  # an event without its end is none to a reader

@@ -320,7 +320,9 @@ class Outcome:
 
     `status` is 0 when no head came. `excerpt` is the start of an error body, of the first event, or of a plain 200 body.
     `finished` says that the answer came to its proper end ([DONE], finish_reason, full body). `own_key`: the credential
-    sent was the backend's, not the client's. `left`: the client went away, or a hedge was lost.
+    sent was the backend's, not the client's. `left`: the client went away, or a hedge was lost. `repeats`: how often one
+    character must stand alone to be no answer, 0 never; None: what an answer holds is not looked at. `hollow` says what a
+    stream lacked although it came to its proper end.
     """
 
     failure: Failure | None = None
@@ -333,6 +335,8 @@ class Outcome:
     finished: bool = False
     own_key: bool = False
     left: bool = False
+    repeats: int | None = 8
+    hollow: str = ""
 
 
 class Verdict(StrEnum):

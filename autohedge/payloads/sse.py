@@ -4,6 +4,8 @@ Rules
 - Events end at a blank line; lines end with LF or CRLF. A chunk may end anywhere, inside a character too (B83): what is known
   depends on the bytes, not on how they were cut.
 - After the first content an event is parsed only when a search in it finds what could be an end or an error.
+- A stream that repeats one event, byte for byte, says one thing again and again (T88). Texts are not read for that, so it is
+  seen only where the events come one by one.
 - An event over `CARRY` bytes is not kept: its beginning is, and its end is searched as it passes.
 - What follows the last blank line is looked at as if one stood there, since some servers end a stream without it.
 
@@ -26,6 +28,9 @@ CARRY = 1 << 20  # bytes of one event that are kept
 START = 4 << 10  # bytes of a larger one that are kept
 GLANCE = 64 << 10  # bytes of an event without its end that are looked at
 OVERLAP = 64  # longer than every needle
+SPEAKING = frozenset({Door.CHAT, Door.COMPLETIONS})
+FRAME = 4  # events around the text: role, end, usage, [DONE]
+MOSTLY = 0.8  # share of a stream's events; the others tell a new time, or came together
 
 BLANK = re.compile(rb"\n\r?\n")
 BLANKS = re.compile(rb"(\n\r?\n)")
@@ -60,6 +65,8 @@ class StreamWatch:
         self._pending = bytearray()  # of an event whose end has not come
         self._giant: _Giant | None = None
         self._glanced: Marks | None = None
+        self._last = b""  # the latest usual chunk
+        self._same = 0  # how many of them were the same as the one before
 
     @property
     def content(self) -> bool:
@@ -81,6 +88,18 @@ class StreamWatch:
         """Whether the bytes so far end with an event's end, so that an event of ours may follow."""
         return not self._pending and self._giant is None
 
+    def hollow(self, repeats: int) -> str:
+        """What a stream lacked that came to its proper end, "" for nothing: text at all, or any but one and the same piece of it,
+        at least `repeats` times (0 never).
+        """
+        if self._door not in SPEAKING or not self.finished:
+            return ""
+        if not self._glance().spoken:
+            return "an empty answer"
+        seen = self._same + 2  # the first content, and the first of the usual chunks
+        same = 0 < repeats <= seen and seen >= MOSTLY * (self.events - FRAME)
+        return "one piece of text again and again" if same else ""
+
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes, as they came."""
         if self._marks.content and not self._pending and self._giant is None and chunk.endswith(b"\n\n"):
@@ -88,6 +107,10 @@ class StreamWatch:
             count = _uniform(chunk)
             if count and quiet(self._needles, chunk):
                 self.events += count
+                if chunk == self._last:
+                    self._same += 1
+                else:
+                    self._last = chunk
                 return
         self._take(chunk)
 
@@ -152,7 +175,7 @@ class StreamWatch:
         if name == b"error" or kind in {b"response.failed", b"error"} or ERROR.match(data):
             self._marks.fail(data)
             return
-        self._marks.content = True
+        self._marks.content = self._marks.spoken = True
         if kind in {b"response.completed", b"response.incomplete"} or giant.ended:
             self._marks.end()
 

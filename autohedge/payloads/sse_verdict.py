@@ -35,9 +35,10 @@ SPEECH = frozenset({"content_block_delta", "message_delta", "message_stop"})
 
 @dataclass(slots=True)
 class Marks:
-    """What a stream has said so far. `error` is the data of its first error event."""
+    """What a stream has said so far. `error` is the data of its first error event. `spoken`: there was more than a plain end."""
 
     content: bool = False
+    spoken: bool = False
     finished: bool = False
     error: bytes | None = None
 
@@ -153,7 +154,7 @@ def judge(door: Door, block: bytes, marks: Marks, *, whole: bool = True) -> bool
         elif door in {Door.CHAT, Door.COMPLETIONS}:
             _choices(obj, data, marks)
         else:
-            marks.content = True
+            marks.content = marks.spoken = True
     return True
 
 
@@ -190,10 +191,11 @@ def _choices(obj: dict[str, Any], data: bytes, marks: Marks) -> None:
             continue
         if reason:
             marks.content = True
+            marks.spoken = marks.spoken or reason != "stop"
             marks.end()
         delta = choice.get("delta") or choice.get("message")
         if choice.get("text") or (isinstance(delta, dict) and any(delta.get(key) for key in SPOKEN)):
-            marks.content = True
+            marks.content = marks.spoken = True
 
 
 def _response(obj: dict[str, Any], name: bytes, data: bytes, marks: Marks) -> None:
@@ -204,12 +206,13 @@ def _response(obj: dict[str, Any], name: bytes, data: bytes, marks: Marks) -> No
         marks.content = True
         marks.end()
     elif name.endswith(b".delta") or kind.endswith(".delta"):
-        marks.content = True
+        marks.content = marks.spoken = True
 
 
 def _message(obj: dict[str, Any], name: bytes, marks: Marks) -> None:
     kind = "content_block_delta" if name == b"content_block_delta" else _kind(obj, name)
     if kind in SPEECH:
         marks.content = True
+        marks.spoken = marks.spoken or kind == "content_block_delta"
     if kind == "message_stop":
         marks.end()

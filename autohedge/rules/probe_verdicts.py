@@ -14,15 +14,15 @@ It must not know: when probes are sent, breakers, sockets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from autohedge.core.types import Door, Failure, Judgement, Kind, Outcome, Verdict
 from autohedge.providers import common
 from autohedge.providers.base import Dialect, Reply
 from autohedge.providers.errors import parsed
+from autohedge.rules.content import is_number, no_text, no_vector
 from autohedge.rules.verdicts import judge
 
 # Kinds that answer with a name from their own list; others resolve aliases and versions ("jev-latest", "gpt-4o-2024-08-06").
@@ -32,7 +32,6 @@ AGAINST = frozenset({Verdict.SICK, Verdict.DEAD})
 
 _FAILURES: Mapping[str, Failure] = {failure.value: failure for failure in Failure}
 _SILENT = frozenset({Failure.CONNECT_TIMEOUT, Failure.FIRST_BYTE_TIMEOUT, Failure.STALLED, Failure.DEADLINE})
-_REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ def judged(reply: Reply, dialect: Dialect, expected: Expected) -> Judgement:
         retry_after=float(wait) if wait.isascii() and wait.isdigit() else None,
         finished=reply.status != 0,
         own_key=expected.own_key,
+        repeats=None,  # what it holds is looked at below, more closely
     )
     judgement = judge(outcome, dialect)
     if judgement.verdict in UNSUITABLE:
@@ -109,50 +109,13 @@ def _lacking(body: Mapping[str, Any], expected: Expected) -> str:
     """Why this body answers nothing, or "" when it does."""
     door = expected.door
     if door in (Door.CHAT, Door.COMPLETIONS):
-        return _no_text(body, expected.repeats)
+        choices = common.objects(body.get("choices"))
+        return no_text(choices[0], expected.repeats) if choices else "no choices"
     if door is Door.EMBEDDINGS:
-        return _no_vector(body)
+        return no_vector(body)
     if door is Door.SYSTEMONE:
         return _no_decision(body)
     return ""  # the general judge saw something in it
-
-
-def _no_text(body: Mapping[str, Any], repeats: int) -> str:
-    choices = common.objects(body.get("choices"))
-    if not choices:
-        return "no choices"
-    choice = choices[0]
-    message = common.mapping(choice.get("message"))
-    text = _text(message.get("content")) or _text(choice.get("text"))
-    text = text or next((found for key in _REASONING if (found := _text(message.get(key)))), "")
-    if text:
-        seen = "".join(text.split())
-        same = 0 < repeats <= len(seen) and len(set(seen)) == 1
-        return "one character again and again" if same else ""
-    other = message.get("tool_calls") or message.get("function_call") or message.get("refusal")
-    return "" if other or choice.get("finish_reason") == "length" else "an empty answer"
-
-
-def _text(value: Any) -> str:
-    """Text with something in it: a string, or the text parts of a list."""
-    if isinstance(value, list):
-        value = "".join(part["text"] for part in common.objects(value) if isinstance(part.get("text"), str))
-    return value if isinstance(value, str) and value.strip() else ""
-
-
-def _no_vector(body: Mapping[str, Any]) -> str:
-    data = common.objects(body.get("data"))
-    vector = data[0].get("embedding") if data else None
-    if isinstance(vector, str):  # base64
-        return "" if vector else "an empty vector"
-    numbers = vector if isinstance(vector, list) else []
-    if numbers and isinstance(numbers[0], list):  # one vector per token
-        numbers = numbers[0]
-    if not numbers:
-        return "no vector"
-    if not all(_number(value) for value in numbers):
-        return "a vector with something that is no number"
-    return "" if any(numbers) else "a vector of zeros"
 
 
 def _no_decision(body: Mapping[str, Any]) -> str:
@@ -160,8 +123,4 @@ def _no_decision(body: Mapping[str, Any]) -> str:
     if not answers:
         return "no answers"
     share = common.mapping(next(iter(answers.values()))).get("noul")
-    return "" if _number(share) and 0 <= share <= 1 else "no probability"
-
-
-def _number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return "" if is_number(share) and 0 <= share <= 1 else "no probability"

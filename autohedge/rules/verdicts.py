@@ -6,6 +6,7 @@ Rules
   whole fleets down).
 - The status alone is not trusted: llama.cpp dresses clients' mistakes as 500, TGI its own failures as 424, and a 200 may
   hold an error. A body is judged by the error inside it.
+- An answer with nothing in it is delivered, and proves nothing (content.py).
 - Retirement is read from 410, from an error code, or from the wording of a 400 or 404; never from a 2xx, never from what a
   client may have written. Names in quotes are taken out before the wording is read (B116).
 - What an engine writes never reaches `reason`: it may repeat prompts and keys. Only its error code is named.
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from autohedge.core.types import NOTHING, Failure, Judgement, Outcome, Verdict
 from autohedge.providers.base import Dialect
 from autohedge.providers.errors import Said, about_length, error_in, limits_named, parsed, said_in
+from autohedge.rules.content import hollow
 
 # After these the next candidate may be tried. The others end the request: there is an answer, or none is wanted.
 MOVES_ON: frozenset[Verdict] = frozenset(Verdict) - {Verdict.ANSWER, Verdict.CLIENT_FAULT, Verdict.ABANDONED}
@@ -279,9 +281,10 @@ def _success(outcome: Outcome, dialect: Dialect) -> Judgement:
     excerpt = outcome.excerpt
     if outcome.streamed:
         if not excerpt and outcome.finished:
-            return _ANSWER
+            return _nothing_in_it(outcome.hollow) if outcome.hollow else _ANSWER
     elif outcome.finished and _plainly_good(excerpt):
-        return _ANSWER
+        why = "" if outcome.repeats is None else hollow(excerpt, outcome.repeats)
+        return _nothing_in_it(why) if why else _ANSWER
     said = error_in(excerpt)
     if said is not None:
         return _error(
@@ -315,6 +318,10 @@ def _error(outcome: Outcome, dialect: Dialect, said: Said, status: int) -> Judge
         absent=row.verdict is Verdict.CAPABILITY and status in (400, 404) and case.absent,
         teaches=teaches,
     )
+
+
+def _nothing_in_it(why: str) -> Judgement:
+    return Judgement(Verdict.CLIENT_FAULT, f"200: {why}; the request may have wanted that, so it proves nothing")
 
 
 def _unusable(outcome: Outcome, why: str) -> Judgement:
@@ -358,4 +365,6 @@ def _no_answer_in(body: bytes, outcome: Outcome) -> str:
         return ""
     if "choices" in value and not value["choices"]:
         return "no choices"
+    if value.get("object") == "list" and not value.get("data", True):
+        return "no data"
     return "a body without an answer" if value.keys() <= _ENVELOPE else ""

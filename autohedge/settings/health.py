@@ -52,7 +52,8 @@ class Probe(Section):
     )
     jitter: Jitter = Field(default=0.2, description="Share of an interval by which it varies.")
     degenerate: NotNegative = Field(
-        default=8, description="An answer of one character, so often repeated, is none; 0 never looks."
+        default=8,
+        description="An answer of one character, so often repeated, is none: to a probe it is a failure, to a caller no proof; 0 never looks.",
     )
 
 

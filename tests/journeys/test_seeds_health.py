@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from autohedge.engine.sample import SampleEngine
+from tests.support.canned import Canned
 from tests.support.house import (
     ALONE,
     APART,
@@ -95,6 +96,31 @@ def test_a_hang_behind_a_green_health_page_is_found_without_any_request() -> Non
             )
 
     run(main())
+
+
+@pytest.mark.parametrize("text", ["", "////////////////"], ids=["empty", "degenerate"])
+def test_a_model_gone_dumb_is_out_under_full_traffic(text: str) -> None:
+    """Issue 3, T88: its 200s reach their callers, who may have wanted them, but they are no proof of health: the probes go on, and
+    they decide.
+    """
+
+    async def main() -> None:
+        one = Canned("m")
+        said = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}], "model": "m"}
+        one.body = json.dumps(said).encode()
+        async with house(PAIR + QUICK, env=PROBING, one=one.engine, two=vllm()) as edge:
+            while "open" not in (edge.state(0), edge.state(1)):
+                heard = await edge.chat()
+                assert (heard.status, heard.attempts) == (200, 1)
+            assert {"answer", "client_fault"} >= set(edge.verdicts())
+            assert (await edge.chat()).backend == "pair"
+            assert one.url.endswith(str(edge.candidate(0 if edge.state() == "open" else 1).replica.address.port))
+
+    async def bounded() -> None:
+        async with asyncio.timeout(8):
+            await main()
+
+    run(bounded())
 
 
 def test_a_paid_provider_is_not_probed() -> None:

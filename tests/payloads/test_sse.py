@@ -388,3 +388,39 @@ def test_large_events_pass(size: int) -> None:
     assert b"x" * 300 in result
     if size < 100:
         assert large_one in result
+
+
+END = chunk({}, "stop")
+SAME = chunk({"content": "/"})
+
+
+@pytest.mark.parametrize(
+    ("pieces", "why"),
+    [
+        ([ROLE, END, DONE], "an empty answer"),
+        ([ROLE + END + USAGE + DONE], "an empty answer"),
+        ([ROLE, *[SAME] * 7, END, USAGE, DONE], ""),
+        ([ROLE, *[SAME] * 8, END, USAGE, DONE], "one piece of text again and again"),
+        ([ROLE, *[SAME] * 40, chunk({"content": "!"}), *[SAME] * 40, END, DONE], "one piece of text again and again"),
+        ([ROLE, *[chunk({"content": text}) for text in "a fine answer of words"], END, DONE], ""),
+        ([ROLE, *[SAME] * 20, *[chunk({"content": text}) for text in "and then words, many"], END, DONE], ""),
+        ([ROLE, chunk({}, "length"), DONE], ""),
+        ([ROLE, chunk({}, "tool_calls"), DONE], ""),
+        ([ROLE, chunk({"reasoning_content": "x"}), END, DONE], ""),
+        ([ROLE, chunk({"tool_calls": [{"index": 0}]}), END, DONE], ""),
+        ([ROLE, *[SAME] * 20], ""),  # without an end it is judged for that
+        ([ROLE, END, BROKEN, DONE], ""),
+    ],
+)
+def test_a_stream_may_say_nothing(pieces: list[bytes], why: str) -> None:
+    """T88: no text before a plain end, or one and the same piece of it again and again."""
+    assert watched(Door.CHAT, pieces).hollow(8) == why
+
+
+def test_only_what_speaks_is_looked_at_for_speech() -> None:
+    """0 never looks for repetitions; other doors have their own ways to say nothing."""
+    again = [ROLE, *[SAME] * 20, END, DONE]
+    assert watched(Door.CHAT, again).hollow(0) == ""
+    assert watched(Door.CHAT, [ROLE, END, DONE]).hollow(0) == "an empty answer"
+    ended = event({"type": "message_stop"}, "message_stop")
+    assert watched(Door.MESSAGES, [ended]).hollow(8) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -71,6 +72,7 @@ BAD_200: list[tuple[str, bytes, dict[str, Any]]] = [
     ("null", b"null", {}),
     ("choices-null", b'{"id":"x","choices":null}', {}),
     ("choices-empty", b'{"id":"x","choices": []}', {}),
+    ("data-empty", b'{"object":"list","data":[],"model":"m"}', {}),
     ("detail", b'{"detail":"Not Found"}', {}),
     ("empty-object", b"{}", {}),
     ("broken", b'{"id":"x","obje', {}),
@@ -88,12 +90,40 @@ def test_a_200_that_is_no_answer_is_no_answer(body: bytes, more: dict[str, Any])
     assert (judgement.verdict, judgement.status) == (V.SICK, 502)
 
 
+def spoken(text: str | None, reason: str = "stop", **more: Any) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": text, **more}, "finish_reason": reason}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "verdict"),
+    [
+        (spoken(""), {}, V.CLIENT_FAULT),
+        (spoken("/" * 16), {}, V.CLIENT_FAULT),
+        (spoken("/" * 16), {"repeats": 17}, V.ANSWER),
+        (spoken("/" * 16), {"repeats": 0}, V.ANSWER),
+        (spoken(""), {"repeats": 0}, V.CLIENT_FAULT),
+        (spoken(""), {"repeats": None}, V.ANSWER),
+        (spoken("", "length"), {}, V.ANSWER),
+        (spoken(None, "tool_calls", tool_calls=[{"id": "1"}]), {}, V.ANSWER),
+        (spoken("well"), {}, V.ANSWER),
+        (b"", {"streamed": True, "hollow": "an empty answer"}, V.CLIENT_FAULT),
+    ],
+)
+def test_an_answer_with_nothing_in_it_proves_nothing(body: bytes, more: dict[str, Any], verdict: Verdict) -> None:
+    """Issue 3, T88: empty or degenerate output is never ANSWER. Its caller may have wanted it (a stop text that came at once), so
+    it is delivered as it is, is tried nowhere else and counts neither way.
+    """
+    judgement = judge(answered(200, body, **more), DIALECTS[K.OPENAI])
+    assert (judgement.verdict, judgement.status) == (verdict, 0)
+    assert verdict not in MOVES_ON
+
+
 # fmt: off
 GOOD_200: list[tuple[str, bytes, dict[str, Any]]] = [
     ("stream", b"", {"streamed": True}),
     ("B89-no-done", b"", {"streamed": True}),  # finish_reason and a clean end
     ("vllm", b'{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"content":"hi"}}]}', {}),
-    ("spaces", b'{\n "choices": [\n {"index": 0}]}', {}),
+    ("spaces", b'{\n "choices": [\n {"index": 0, "text": "a"}]}', {}),
     ("embeddings", b'{"object":"list","data":[{"embedding":[0.1]}],"usage":{}}', {}),
     ("embeddings-base64", b'{"data":[{"embedding":"AAAA"}]}', {}),
     ("systemone", b'{"model":"m","answers":{"q":{"type":"noul","noul":0.5}},"usage":{}}', {}),
