@@ -22,7 +22,7 @@ from typing import Any
 import uvloop
 from prometheus_client import ProcessCollector
 
-from autohedge import __version__, logs
+from autohedge import __version__
 from autohedge.attempt import Attempter
 from autohedge.core.types import Candidate, Door, Judgement, Kind, Outcome, Sweep
 from autohedge.discovery import ORDER, WORKERS, Discovery, Told
@@ -34,7 +34,7 @@ from autohedge.doors.status import Standing, status_app
 from autohedge.doors.workers import workers_routes
 from autohedge.examiner import Examiner, bounds_of
 from autohedge.fallback import chains
-from autohedge.listening import Server, listen, server_config, tell_ready
+from autohedge.listening import Server, server_config, tell_ready
 from autohedge.memory.affinity import Affinity
 from autohedge.memory.cooling import Cooling
 from autohedge.memory.exposition import View, exposition
@@ -46,7 +46,7 @@ from autohedge.memory.tuning import rules_of
 from autohedge.parent import end_with_parent
 from autohedge.pools import Pools
 from autohedge.relay import Relay
-from autohedge.reloading import follow, unheard
+from autohedge.reloading import follow, read_file, unheard
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
 from autohedge.rules.reach import may_connect
@@ -69,45 +69,26 @@ from autohedge.watchers.learning import Learner, Pace
 from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
-from autohedge.workers import BOOT, WORKER, run_workers
+from autohedge.wire.binding import listen
+from autohedge.workers import BOOT, WORKER
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
 Ready = Callable[[str], None]
 
 
-def serve(config: str | None, env: Mapping[str, str], on_ready: Ready | None = None) -> int:
-    """Run until SIGTERM or SIGINT. Returns the exit code: 1 when the configuration is wrong or the port is taken."""
-    logs.begin()
+def run(settings: Settings, config: str | None, env: Mapping[str, str], on_ready: Ready | None = None) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 1 when the port is taken."""
     to_stdout()
-    try:
-        loaded = load(config, env, read_file)
-    except ConfigErrors as errors:
-        LOGGER.error("the configuration is wrong:\n%s", errors)
-        return 1
-    logs.written_as(loaded.settings.server.log_format)
-    for warning in loaded.warnings:
-        LOGGER.warning("%s", warning)
-    server = loaded.settings.server
-    if server.workers > 1 and WORKER not in env:
-        try:
-            return run_workers(server.workers, server.bind, config, {**env, BOOT: secrets.token_hex(8)}, server.leave)
-        except OSError as error:
-            LOGGER.error("cannot listen on %s: %s", server.listen, error.strerror)
-            return 1
     if WORKER in env:
         end_with_parent(signal.SIGTERM)
-    house = House(loaded.settings, config, env)
+    house = House(settings, config, env)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(house.run(on_ready or _announce))
 
 
 def _announce(url: str) -> None:
     LOGGER.info("AutoHedge %s listens on %s", __version__, url)
-
-
-def read_file(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
 
 
 class House:

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autohedge import __version__, compiled
-from autohedge.app import serve
 from autohedge.core.types import Blind
 from autohedge.demo import quickstart
 from autohedge.light import LIGHT, light
+from autohedge.reloading import read_file
 from autohedge.settings.effective import render
 from autohedge.settings.eidex import Start, is_eidex, started
 from autohedge.settings.load import ConfigErrors, load
-from autohedge.surveying import survey, told
+from autohedge.starting import serve
 
 QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
 
@@ -81,14 +81,13 @@ def check(start: Start, *, discover: bool = False) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     if not discover:
         return 0
+    # The sources and what they ask with are a third of the proxy; `serve` begins here as well.
+    from autohedge.surveying import survey, told  # noqa: PLC0415
+
     sweeps = asyncio.run(survey(loaded.settings, os.environ, read_file))
     for name, sweep in sweeps.items():
         print("\n".join(told(name, sweep)))
     return 1 if any(isinstance(sweep, Blind) for sweep in sweeps.values()) else 0
-
-
-def read_file(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
 
 
 def run_quickstart() -> int:

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 
 from autohedge.call import Call
 from autohedge.core.problems import InternalError
 from autohedge.core.types import Kind
+from autohedge.parent import watch_parent
 from autohedge.payloads.reading import SMALL, Bounds, Examined, Reading, cost, examine, examine_all
 from autohedge.payloads.systemone_body import json_part
 from autohedge.rules.keys import note_key
@@ -57,7 +56,7 @@ class Examiner:
             helper = self._helper
             if helper is None:
                 spawn = multiprocessing.get_context("spawn")
-                helper = self._helper = ProcessPoolExecutor(1, mp_context=spawn, initializer=_end_with_parent)
+                helper = self._helper = ProcessPoolExecutor(1, mp_context=spawn, initializer=watch_parent)
             try:
                 return await asyncio.wrap_future(await asyncio.to_thread(self._handed, helper, call))
             except BrokenExecutor:
@@ -73,18 +72,6 @@ class Examiner:
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)
             self._helper = None
-
-
-def _end_with_parent() -> None:
-    """In the helper: end as soon as the process that started it is gone, however it went (kill -9, out of memory)."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def bounds_of(settings: Settings) -> Bounds:

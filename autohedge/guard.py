@@ -31,11 +31,12 @@ from typing import Any
 import httpx
 import uvicorn
 
-from autohedge.listening import BACKLOG, Server, listen, tell_ready
+from autohedge.listening import Server, tell_ready
 from autohedge.rules.guarding import ALLOWED, Question, Refused, Subject, decide
 from autohedge.rules.keeping import DEFAULT_ENV
 from autohedge.rules.stripping import event, stripper
 from autohedge.settings.addresses import parse_listen
+from autohedge.wire.binding import BACKLOG, listen
 from autohedge.wire.server import EdgeProtocol
 
 LOGGER = logging.getLogger("autohedge.guard")

@@ -1,8 +1,6 @@
 """The console's first step: commands that do not need the proxy do not import it, all others go to `cli.py`.
 
 A health check runs every few seconds in every container; importing the proxy for it would cost more than serving requests.
-What is imported stays for the life of the process, so the cycle collector does not look at it: not on the way, when it would
-walk all of it forty times, and not later.
 As the first process of a container it ends on SIGTERM from its first moment: the kernel keeps signals from a process 1 that
 does not handle them, and a container that is stopped while it starts would be waited for until the whole grace is over.
 
@@ -11,13 +9,14 @@ It must not know: what a command does.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
+
+from autohedge.importing import for_good
 
 # Command: the module whose `run` takes the words after it and the environment, and what it is for.
 LIGHT: dict[str, tuple[str, str]] = {
@@ -45,9 +44,5 @@ def light(words: Sequence[str]) -> int:
 
 
 def _imported(name: str) -> ModuleType:
-    """The module, with all that it imports out of the collector's sight."""
-    gc.disable()
-    module = import_module(name)
-    gc.freeze()
-    gc.enable()
-    return module
+    with for_good():
+        return import_module(name)

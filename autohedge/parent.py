@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -18,3 +19,19 @@ def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died between the two lines
         os._exit(1)
+
+
+def watch_parent() -> None:
+    """In a child of multiprocessing: end as soon as the process that started it is gone, however it went. The thread that started
+    us may go before.
+    """
+    import multiprocessing  # noqa: PLC0415  such a child has it already, the others have no use for it
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

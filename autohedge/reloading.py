@@ -1,4 +1,4 @@
-"""When the configuration is loaded again, and which of its settings only count at the start.
+"""The configuration file, when it is loaded again, and which of its settings only count at the start.
 
 Rules: on SIGHUP, and when the text of the file changed; the text is what counts, not its date. What becomes of the new text
 is the caller's business.
@@ -71,8 +71,12 @@ def _at(settings: Settings, path: str) -> object:
     return value
 
 
+def read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
 def text_of(path: str) -> str | None:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_file(path)
     except (OSError, UnicodeDecodeError):
         return None

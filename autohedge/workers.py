@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from autohedge.listening import bound
+from autohedge.wire.binding import bound
 
 LOGGER = logging.getLogger("autohedge.workers")
 BOOT = "_AUTOHEDGE_BOOT"  # the same for all workers of one start

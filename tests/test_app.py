@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from autohedge.app import House, serve
+from autohedge.app import House
 from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load_text
 from tests.support.house import ALONE, CHAT, HELLO, SERVER, alone, eventually, house, pair, run, vllm
@@ -28,13 +27,6 @@ def test_ids_are_its_own() -> None:
     ids = [one.new_id() for _ in range(100)] + [two.new_id() for _ in range(100)]
     assert len(set(ids)) == 200
     assert len({made.partition(b"-")[0] for made in ids}) == 2
-
-
-def test_a_wrong_configuration_is_exit_code_1(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text("server: {listen: 5}\n")
-    assert serve(str(path), {}) == 1
-    assert "c.yaml:1" in caplog.text
 
 
 def test_engines_that_answer_at_once_are_known_to_the_first_request() -> None:
@@ -138,14 +130,6 @@ def test_a_signal_before_it_listens_is_obeyed(number: signal.Signals) -> None:
             signal.signal(each, handler)
 
     run(main())
-
-
-def test_a_taken_port_is_exit_code_1(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "c.yaml"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        path.write_text(f"server: {{listen: '127.0.0.1:{taken.getsockname()[1]}'}}\n")
-        assert serve(str(path), {"AUTOHEDGE_DATA": str(tmp_path)}) == 1
-    assert "cannot listen on" in caplog.text
 
 
 def test_health_changes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -44,6 +44,17 @@ def ask(port: int, body: bytes, times: int) -> set[bytes]:
     return seen
 
 
+def children(pid: int) -> list[int]:
+    return [
+        int(each) for task in Path(f"/proc/{pid}/task").iterdir() for each in (task / "children").read_text().split()
+    ]
+
+
+def carries(pid: int, library: str) -> bool:
+    """Whether the process has loaded that library of machine code."""
+    return library in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_memory_is_small_and_flat(tmp_path: Path) -> None:
     """Issue 2, acceptance 6: whatever the answers are, requests leave nothing behind."""
     engine = Child(["autohedge", "engine", "--kind", "vllm", "--model", "m"], "READY ")
@@ -88,3 +99,23 @@ def test_what_is_configured_is_imported_before_the_first_request(name: str, tmp_
     with ending(front := edge(LISTEN + OPTIONAL[name], tmp_path, {"PYTHONPROFILEIMPORTTIME": "1"})):
         found = imported(front)
     assert {name} == found & set(OPTIONAL)
+
+
+def test_the_keeper_of_workers_does_not_import_the_proxy(tmp_path: Path) -> None:
+    with ending(front := edge("server: {listen: '127.0.0.1:0', workers: 2}\n", tmp_path)):
+        workers = children(front.process.pid)
+        assert [carries(worker, "httptools") for worker in workers].count(
+            True
+        ) >= 1  # the other may still be on its way
+        assert not carries(front.process.pid, "httptools")
+
+
+def test_the_process_that_reads_large_bodies_imports_no_server(tmp_path: Path) -> None:
+    """It is there from the first such body on, and imports the rules of bodies alone."""
+    heavy = b'{"model":"m","messages":[],"x":[%b]}' % b",".join([b"[1]"] * 300_000)
+    with ending(front := edge(LISTEN, tmp_path)):
+        assert children(front.process.pid) == []
+        assert ask(front.port, heavy, 1) == {b"404"}
+        helpers = [child for child in children(front.process.pid) if carries(child, "pydantic_core")]
+        assert len(helpers) == 1
+        assert not carries(helpers[0], "httptools")

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "autohedge"
 FLOORS = {
     "core": 0,
     "parent": 0,
+    "importing": 0,
     "settings": 1,
     "payloads": 1,
     "providers": 1,
@@ -56,8 +57,9 @@ FLOORS = {
     "demo": 10,
     "app": 11,
     "light": 11,
-    "cli": 12,
-    "__main__": 13,
+    "starting": 12,
+    "cli": 13,
+    "__main__": 14,
 }
 FILE_LINES = 400
 FUNCTION_LINES = 60
