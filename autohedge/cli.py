@@ -23,6 +23,7 @@ from autohedge.settings.eidex import Start, is_eidex, started
 from autohedge.settings.load import ConfigErrors, load
 from autohedge.starting import serve
 
+EIDEX = ("-config", "--config")  # its one flag; programs in Go take either spelling
 QUICKSTART = Path(__file__).resolve().parent.parent / "config" / "quickstart.yaml"
 
 
@@ -30,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in LIGHT:
         return light(words)
-    if words[0].startswith("-config") if words else is_eidex(_start().env):
-        words.insert(0, "serve")  # eidex has no other command
+    if words and words[0].startswith(EIDEX):
+        words = ["serve", f"-{words[0].lstrip('-')}", *words[1:]]  # eidex has no other command
+    elif not words and is_eidex(_start().env):
+        words = ["serve"]
     parser = argparse.ArgumentParser(
         prog="autohedge", description="Edge proxy for LLM servers: sees whether the model answers."
     )

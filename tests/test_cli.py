@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from autohedge import __version__, cli
+from autohedge.settings.eidex import is_eidex
 
 GOOD = "server: {listen: ':0'}\nupstream_registry:\n  a: {host: h, api_key: '${KEY}'}\n"
 
@@ -104,11 +106,31 @@ def test_check_as_eidex_tells_unknown_keys_and_goes_on(tmp_path: Path, capsys: p
 
 
 def test_a_bare_flag_is_eidex_s_whole_command_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """E88: `-config FILE` serves; an invalid file is exit code 1."""
-    for words in (["-config", written(tmp_path, "server: [")], [f"-config={written(tmp_path, 'server: 5')}"]):
-        caplog.clear()
-        assert cli.main(words) == 1
-        assert "the configuration is wrong" in caplog.text
+    """E88: `-config FILE` serves; an invalid file is exit code 1. eidex, as all programs in Go, takes two dashes as well."""
+    for dashes in ("-", "--"):
+        for words in (
+            [f"{dashes}config", written(tmp_path, "server: [")],
+            [f"{dashes}config={written(tmp_path, 'server: 5')}"],
+        ):
+            caplog.clear()
+            assert cli.main(words) == 1
+            assert "the configuration is wrong" in caplog.text
+
+
+@pytest.mark.parametrize("words", [["-config"], ["--config"], ["serve", "-config"]])
+def test_a_flag_without_a_command_is_eidex_s(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one it is what the command says: `serve --config` is ours."""
+    begun: list[tuple[str, bool]] = []
+
+    def serve(config: str, env: Mapping[str, str]) -> int:
+        begun.append((config, is_eidex(env)))
+        return 0
+
+    monkeypatch.setattr(cli, "serve", serve)
+    file = written(tmp_path, GOOD)
+    assert cli.main([*words, file]) == 0
+    assert cli.main(["serve", "--config", file]) == 0
+    assert begun == [(file, True), (file, False)]
 
 
 @pytest.mark.parametrize("name", ["EIDEX_CONFIG", "EIDEX_SERVER_LISTEN", "EIDEX_SERVER_ACCESS_LOG"])

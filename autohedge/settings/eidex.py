@@ -1,7 +1,7 @@
 """eidex's mode: a user of eidex changes the image and nothing else.
 
 It holds when the process is started as eidex is, and never because of what stands in a file:
-- with the flag `-config FILE`;
+- with the flag `-config FILE`, or `--config FILE` without a command before it (Go's programs take either);
 - or without a file of our own (`--config`, AUTOHEDGE_CONFIG) and with EIDEX_CONFIG, EIDEX_SERVER_LISTEN or EIDEX_SERVER_ACCESS_LOG;
 - or with nothing at all, where /etc/eidex/config.yaml exists;
 - or where `mode: eidex` (AUTOHEDGE_MODE) says so.

@@ -178,6 +178,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
     def _refuse(self, status: int, message: str) -> None:
         """Answer a bad request, after the answers before it. Its own app task, if it has one, is cancelled."""
         self._mode = DRAINING
+        place = self._place()
         reading, phase, self._phase = self._reading, self._phase, READY
         if phase == BODY and reading is not None:
             if reading is not self._exchange:
@@ -188,7 +189,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
                 return
             else:
                 self._abandon()
-        self._parting = refusal(status, message)
+        self._parting = refusal(status, message, place)
         if self._exchange is None:
             self._part()
 
@@ -230,7 +231,9 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
             self.cut(exchange)
             return
         self._leave(exchange)
-        self._parting = refusal(500, "the server failed on this request; the log has the reason")
+        self._parting = refusal(
+            500, "the server failed on this request; the log has the reason", exchange.scope["raw_path"]
+        )
         self._part()
 
     def cut(self, exchange: Exchange) -> None:

@@ -30,6 +30,7 @@ from autohedge.wire.server_rules import (
     SINGLE,
     Header,
     Refusal,
+    asked_for,
     checked,
     framing,
     small,
@@ -102,6 +103,8 @@ class RequestReader(Line, ABC):
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
+            if fresh and self._exchange is None:  # `data` begins with the request line
+                self._url = self._url or asked_for(data)
             self._malformed(error)
             return
         else:
@@ -154,6 +157,13 @@ class RequestReader(Line, ABC):
             self._fault(error)
         else:
             self._refuse(400, f"not valid HTTP/1.1: {error}")
+
+    def _place(self) -> bytes:
+        """The target of the request that is being read, as far as it is known."""
+        if self._phase == BODY and self._reading is not None:
+            raw: bytes = self._reading.scope["raw_path"]
+            return raw
+        return self._url
 
     def _ignored(self, rest: bytes) -> None:
         """Go on after a request that asked for another protocol: its body, if it has one, begins at `rest`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import http
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -30,6 +31,16 @@ MAX_TARGET = 16 << 10  # bytes of the request target
 SINGLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 # What may stand in Host (RFC 3986 3.2, and "_", which names of Swarm services hold).
 HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
+
+# Targets whose errors have eidex's envelope, and its words for the statuses of `refusal`: as Go spells them.
+EIDEX = re.compile(rb"(?:[A-Za-z]+://[^/?#]*)?(?:/v1/systemone/?|/workers(?:/[^?#]*)?)(?:[?#]|$)")
+TEXTS = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    414: "Request URI Too Long",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+}
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What an app may say of its connection; the server writes it. Content-Length is the app's to say, and is held to.
@@ -163,9 +174,23 @@ def _sorted_out(status: int, headers: Iterable[Header]) -> tuple[list[Header], i
     return kept, length, closing
 
 
-def refusal(status: int, message: str) -> bytes:
-    """A whole answer that the server gives itself: JSON in OpenAI's envelope, and the end of the connection."""
-    kind, code = ("server_error", "internal_error") if status >= 500 else ("invalid_request_error", "bad_request")
-    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
-    head = b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-    return status_line(status) + head + body
+def refusal(status: int, message: str, url: bytes = b"") -> bytes:
+    """A whole answer that the server gives itself, and the end of the connection: JSON in OpenAI's envelope, or in eidex's where
+    `url`, as much of it as was read, is one of its paths.
+    """
+    ours = status >= 500
+    code, more = "internal_error" if ours else "bad_request", b""
+    error = {"message": message, "type": "server_error" if ours else "invalid_request_error", "param": None}
+    if EIDEX.match(url):
+        code = code if ours else "BAD_REQUEST"
+        error = {"type": TEXTS[status], "message": message}
+        more = b"\r\nx-smg-error-code: " + code.encode("ascii")
+    body = json.dumps({"error": error | {"code": code}}).encode()
+    lines = b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close" % len(body)
+    return status_line(status) + lines + more + b"\r\n\r\n" + body
+
+
+def asked_for(data: bytes) -> bytes:
+    """The target in what begins with a request line whose method nobody knows."""
+    words = data.lstrip(b"\r\n").split(b" ", 2)
+    return words[1] if len(words) == 3 else b""

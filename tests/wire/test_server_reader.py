@@ -119,6 +119,30 @@ def test_refused(server: Server, raw: bytes) -> None:
     is_refused(server.say(raw), 400)
 
 
+DECISIONS = {
+    name: raw.replace(b" / ", b" /v1/systemone ", 1) for name, raw in SMUGGLING.items() if b" / HTTP/1." in raw
+}
+
+
+@pytest.mark.parametrize("raw", DECISIONS.values(), ids=DECISIONS)
+def test_refused_in_the_envelope_of_the_path(server: Server, raw: bytes) -> None:
+    """E11, E12: eidex's, however early the request fails."""
+    status, headers, body = split(server.say(raw))
+    assert (status, headers[b"x-smg-error-code"], headers[b"connection"]) == (400, b"BAD_REQUEST", b"close")
+    error = json.loads(body)["error"]
+    assert (len(error), error["type"], error["code"]) == (3, "Bad Request", "BAD_REQUEST")
+    assert error["message"]
+
+
+def test_each_request_of_a_connection_has_the_envelope_of_its_path(server: Server) -> None:
+    """What came before on the connection decides nothing, nor does what comes behind in the same read."""
+    good, bad = b"GET %b HTTP/1.1\r\n" + HOST + b"\r\n", b"GET %b HTTP/1.1\r\n\r\n"
+    for path, theirs in ((b"/v1/systemone", True), (b"/v1/models", False)):
+        other = b"/v1/models" if theirs else b"/v1/systemone"
+        raw = server.say(good % other + bad % path + good % other)
+        assert (b"x-smg-error-code" in raw) is theirs
+
+
 @pytest.mark.parametrize("raw", SMUGGLING.values(), ids=SMUGGLING)
 def test_refused_behind_a_good_one(server: Server, raw: bytes) -> None:
     """The first request is answered, then the 400; nothing behind the bad one is ever a request."""

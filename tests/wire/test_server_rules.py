@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from autohedge.wire import server_rules as rules
 from autohedge.wire.server_rules import (
+    TEXTS,
     Refusal,
     answer_head,
+    asked_for,
     checked,
     framing,
     plain_head,
@@ -118,6 +120,44 @@ def test_no_header_can_split_an_answer(headers: list[tuple[bytes, bytes]]) -> No
     else:
         assert answer_head(200, headers, [])[0].split(b"\r\n")[1:] == [name + b": " + value for name, value in headers]
         assert plain_head(200, headers, 7) == answer_head(200, headers, [])[0] + b"\r\ncontent-length: 7\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "theirs"),
+    [
+        (b"/v1/systemone", True),
+        (b"/v1/systemone/", True),
+        (b"/v1/systemone?a=b", True),
+        (b"http://edge:8080/v1/systemone", True),
+        (b"/workers", True),
+        (b"/workers/4#x", True),
+        (b"/v1/systemones", False),
+        (b"/v1/chat/completions?/v1/systemone", False),
+        (b"/v1/models", False),
+        (b"", False),
+    ],
+)
+@pytest.mark.parametrize("status", sorted(TEXTS))
+def test_a_refusal_at_eidex_s_paths(url: bytes, theirs: bool, status: int) -> None:
+    """E11, E12, E83: its envelope, and the code in a header too."""
+    head, _, body = refusal(status, "why", url).partition(b"\r\n\r\n")
+    code = "internal_error" if status == 500 else "BAD_REQUEST"
+    expected = {"error": {"type": TEXTS[status], "code": code, "message": "why"}}
+    assert (json.loads(body) == expected) is theirs
+    assert (f"x-smg-error-code: {code}".encode() in head.split(b"\r\n")) is theirs
+
+
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        (b"BREW /v1/systemone HTTP/1.1\r\n\r\n", b"/v1/systemone"),
+        (b"\r\nBREW / HTTP/1.1\r\n\r\n", b"/"),
+        (b"BREW /", b""),
+        (b"\x16\x03\x01", b""),
+    ],
+)
+def test_what_an_unknown_method_was_for(data: bytes, url: bytes) -> None:
+    assert asked_for(data) == url
 
 
 def test_refusal() -> None:
