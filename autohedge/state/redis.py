@@ -38,7 +38,10 @@ CONNECTIONS = 8
 PING = 1.0  # seconds between two signs of life of a subscription
 SCANNED = 500  # keys looked at in one step
 
+# A key of another type than ours was put there by somebody else: a lease replaces it, a counter lets it be.
 _LEASE = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -46,6 +49,8 @@ return 1
 """
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 _COUNT = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' and kind ~= 'none' then return false end
 local held = redis.call('GET', KEYS[1])
 if held and not string.match(held, '^-?%d+$') then return false end
 local total = redis.call('INCRBY', KEYS[1], ARGV[1])

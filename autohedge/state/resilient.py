@@ -12,6 +12,8 @@ Rules (design, decision 8)
 - On return both pictures are merged by `entry.resolved`: what the store has is taken in, what it lacks or has older is written
   to it. So an emptied Redis is filled again, and a worker that was cut off learns what happened.
 - Each subscription starts before the first reading, so that nothing falls between the two; every 5 min all is read again.
+- A store that is emptied while we are connected says nothing of it. So each process leaves a mark there and looks for it every
+  second: where it is gone, all is read and written again.
 - A counter that was being written when the store was lost may be counted twice, never forgotten.
 - The store's keys belong to AutoHedge: a fact that somebody else removes there comes back. Removing is `delete_soon`.
 
@@ -34,6 +36,7 @@ from autohedge.state.local import Picture
 
 LOGGER = logging.getLogger(__name__)
 TOPIC = "changes"
+MARK = "mark:"  # and the name of a process: no fact, its value means nothing
 BATCH = 100  # facts per message, and entries taken in without letting others run
 ANSWER = 1.0  # seconds that the last writes get when the process ends
 WRITTEN = 1.0  # seconds that what must not be forgotten gets to be written, before somebody is told that it holds
@@ -43,13 +46,16 @@ Changed = Callable[[str, Value | None], object]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds: first and longest wait before a new connection, between two batches, between two full readings and tidyings."""
+    """Seconds: first and longest wait before a new connection, between two batches, between two full readings and tidyings, and
+    between two looks for our mark.
+    """
 
     first: float = 0.5
     longest: float = 10.0
     gap: float = 0.05
     reread: float = 300.0
     tidy: float = 5.0
+    glance: float = 1.0
 
 
 class Shared:
@@ -67,6 +73,7 @@ class Shared:
         self.lost_since: float | None = None
         self._store = store
         self._name = name
+        self._mark = MARK + name
         self._clock = clock
         self._pace = pace or Pace()
         self._wait = self._pace.first
@@ -184,6 +191,7 @@ class Shared:
 
     async def _connected(self) -> None:
         async with self._store.watch(TOPIC) as messages:
+            await self._leave_mark()
             await self._reread()
             await self._send()
             self._found()
@@ -230,9 +238,18 @@ class Shared:
         self._stir()
 
     async def _keep_rereading(self) -> None:
+        looks = max(1, round(self._pace.reread / self._pace.glance))
         while True:
-            await asyncio.sleep(self._pace.reread)
+            for _ in range(looks):
+                await asyncio.sleep(self._pace.glance)
+                if await self._store.get(self._mark) is None:
+                    LOGGER.warning("the state store was emptied; it is written again")
+                    break
+            await self._leave_mark()
             await self._reread()
+
+    async def _leave_mark(self) -> None:
+        await self._store.put(self._mark, "", 2 * self._pace.reread)
 
     async def _listen(self, messages: AsyncIterator[str]) -> None:
         async for message in messages:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from autohedge.state.contract import StateLost
+from autohedge.state.resilient import MARK
 from tests.support.vtime import now
 
 
@@ -20,6 +21,11 @@ class Place:
         self.lost = ""
         self.refuses = ""  # the reason why writes alone fail
         self.writes: list[str] = []
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """All but the marks."""
+        return {key: text for key, text in self.keys.items() if not key.startswith(MARK)}
 
     def lose(self, reason: str = "away") -> None:
         self.lost = reason
@@ -57,7 +63,8 @@ class FakeStore:
 
     async def put(self, key: str, value: str, ttl: float | None = None) -> None:
         await self._reach(write=True)
-        self.place.writes.append(key)
+        if not key.startswith(MARK):
+            self.place.writes.append(key)
         self.place.keys[key] = value
         self.place.ends[key] = None if ttl is None else now() + ttl
 

@@ -61,6 +61,22 @@ def test_foreign_types_are_passed_over(quiet_redis: RedisServer) -> None:
     run(main())
 
 
+def test_foreign_types_take_no_lease_and_no_counter_away(quiet_redis: RedisServer) -> None:
+    """A hash where the lease should be would leave every process without one, or with one, for ever."""
+
+    async def main() -> None:
+        store = RedisStore(quiet_redis.url, "types:")
+        async with opened(store):
+            quiet_redis.say("HSET", "types:lease", "a", "b")
+            assert await store.lease("lease", "me", 10)
+            assert not await store.lease("lease", "other", 10)
+            quiet_redis.say("RPUSH", "types:counter", "a")
+            with pytest.raises(ValueError, match="no number"):
+                await store.count("counter", 1)
+
+    run(main())
+
+
 def test_nobody_there() -> None:
     async def main() -> None:
         store = RedisStore(f"redis://127.0.0.1:{free_port()}", "p:")
