@@ -34,6 +34,8 @@ OURS = HOP_BY_HOP | frozenset(
         b"x-should-retry",
     }
 )
+# At the System One door this header says that the error is ours (eidex), so a worker's own is left out.
+OURS_OF_DECISIONS = OURS | {b"x-smg-error-code"}
 WAITING = frozenset({Verdict.BUSY, Verdict.LOADING})
 
 
@@ -106,7 +108,7 @@ def renamed(body: bytes, name: str) -> bytes:
 
 def answer_headers(call: Call, won: Opened, *, sized: bool = False) -> list[Header]:
     """The engine's end-to-end headers and ours, none about the connection. `sized`: with the length that the engine said."""
-    headers = end_to_end(won.headers, won.fields, OURS)
+    headers = end_to_end(won.headers, won.fields, OURS_OF_DECISIONS if call.decides else OURS)
     if sized:
         headers += [pair for pair in won.headers if pair[0] == b"content-length"]
     candidate = won.attempt.candidate

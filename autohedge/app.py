@@ -105,6 +105,7 @@ class House:
         self._settled = -1  # the snapshot that all parts have settled to
         self._counter = itertools.count(1)
         self._prefix = secrets.token_hex(8)
+        self.boot = env.get(BOOT) or self._prefix  # this start of the service; its processes share it
 
     def new_id(self) -> bytes:
         """A request id: unique per process by its prefix, cheap by its counter."""
@@ -166,7 +167,7 @@ class House:
         self.shared.on_lost(self.speaker.state)
         self.retirements = Retirements(self.shared, time.time, self._retirement)
         self.room = WaitingRoom(settings.queue.size)
-        self.workers = WorkersSource(self.shared, self.env.get(BOOT) or self._prefix, time.time, WORKERS)
+        self.workers = WorkersSource(self.shared, self.boot, time.time, WORKERS)
         told = Told(self._swept, self._source_gone)
         self.discovery = Discovery(settings, self.env, read_file, told, self.workers)
         self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
@@ -205,7 +206,8 @@ class House:
         )
         management = status_app(self.tools, self.standing, self._scrape, self.new_id)
         self.relay = Relay(self.tools)
-        self.edge = Edge(self.relay, management, AccessLog(settings.server.access_log), self.new_id)
+        mark = f"autohedge-{self.boot}".encode()
+        self.edge = Edge(self.relay, management, AccessLog(settings.server.access_log), self.new_id, mark)
         self.edge.gate = self.standing.gate = self.gate
         self.edge.keeper = self._keeper(settings)
         world = AdminWorld(self.reload, self._effective, self.sharing.force, lambda: {"lost": self.alerting.lost})

@@ -74,6 +74,7 @@ CODES = {
     "no_workers": "System One: no worker can be asked, or none for this model",
     "workers_unreachable": "System One: every worker that was asked failed; the message names the last one",
     "queue_full": "every replica is at its concurrency cap and the queue is full or took too long",
+    "request_loop": "the request has been here before: two AutoHedges have each other as backends",
     "starting": "the startup gate has not opened yet",
     "deadline_exceeded": "the time for the whole request is used up",
     "internal_error": "a fault of AutoHedge itself",

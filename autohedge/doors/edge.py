@@ -4,6 +4,8 @@ Rules
 - admit: find the door, the id (the client's X-Request-ID or a new one), the deadline, the credential's form.
 - The body is read here, whole, up to `server.max_body_bytes`; one byte more is a 413 and nothing further is kept.
 - What is no data path goes to the management app (FastAPI). No middleware, lock or copy stands before the data path.
+- A request that went through this service before goes in a circle (two AutoHedges that have each other as backends): it is
+  refused with a 503, so that who sent it asks somebody else. What goes on carries our mark in CDN-Loop (RFC 8586) to tell.
 - A client that leaves cancels this task (wire/server.py); the cancel runs through and nothing is answered.
 
 It must not know: engines, candidates, verdicts.
@@ -51,6 +53,7 @@ OWN = FRAMING | {b"api-key"}
 MINE = OWN | CREDENTIALS
 ID_LIMIT = 200
 SYSTEMONE = Door.SYSTEMONE  # looked up in its enum it costs every request
+LOOP = b"cdn-loop"
 
 
 class Onward(NamedTuple):
@@ -62,13 +65,14 @@ class Onward(NamedTuple):
 
 
 class Edge:
-    """`new_id` makes request ids; `log` is replaced on reload."""
+    """`new_id` makes request ids; `mark` names this service to itself; `log` is replaced on reload."""
 
-    def __init__(self, relay: Relay, management: App, log: AccessLog, new_id: Callable[[], bytes]) -> None:
+    def __init__(self, relay: Relay, management: App, log: AccessLog, new_id: Callable[[], bytes], mark: bytes) -> None:
         self.relay = relay
         self.management = management
         self.log = log
         self._new_id = new_id
+        self._mark = mark
         self.gate: Gate | None = None  # requests are refused until it is open
         self.keeper = Gatekeeper(Auth(), relay.tools.clock)  # lets anybody in; replaced when its settings are known
 
@@ -133,7 +137,7 @@ class Edge:
         kept = scope.get(KEPT, {})
         onward: Onward | None = kept.get(strip)
         if onward is None:
-            onward = kept[strip] = _onward(entry, scope["headers"], fields, strip=strip)
+            onward = kept[strip] = _onward(entry, scope["headers"], fields, self._mark, strip=strip)
         call = Call(
             door=entry.door,
             target=entry.target,
@@ -211,9 +215,12 @@ class Edge:
                 log.write(line, out, None)
 
 
-def _onward(entry: Entry, headers: list[Header], fields: dict[bytes, bytes], *, strip: bool) -> Onward:
+def _onward(entry: Entry, headers: list[Header], fields: dict[bytes, bytes], mark: bytes, *, strip: bool) -> Onward:
     """What of a head goes on to an engine; raises Problem for a head that nobody serves. It follows from the head alone."""
     decides = entry.door is SYSTEMONE
+    if LOOP in fields and any(mark in value for name, value in headers if name == LOOP):
+        message = "this request has been here before: AutoHedge and one of its backends send it to each other"
+        raise Unavailable(message, code="request_loop", retry_after=1)
     forwarded = end_to_end(headers, fields, MINE if strip else FRAMING if decides else OWN)
     if not decides:
         if fields.get(b"content-type", b"")[:10].lower() == b"multipart/":
@@ -223,6 +230,7 @@ def _onward(entry: Entry, headers: list[Header], fields: dict[bytes, bytes], *, 
                 _check_bearer(fields[b"authorization"])
             elif key := fields.get(b"api-key"):
                 forwarded.append((b"authorization", b"Bearer " + key))
+    forwarded.append((LOOP, mark))
     encoding = _encoding(fields[b"content-encoding"]) if b"content-encoding" in fields else ""
     return Onward(forwarded, header_lines(forwarded), encoding)
 

@@ -1,8 +1,8 @@
 """The doors of the data path: which paths lead to it, and under which door.
 
 Aliases: `/openai/v1/...` (Groq's flavour) and `/openai/deployments/{model}/...` (Azure's: the model stands in the path, the
-`api-key` header is the bearer, `api-version` is for Azure alone). A trailing slash is forgiven. /v1/systemone is eidex's door
-and has no alias.
+`api-key` header is the bearer, `api-version` is for Azure alone). A trailing slash is forgiven, and a path with needless percent
+signs is the path that it means (RFC 3986 6.2.2.2). /v1/systemone is eidex's door and has no alias.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ def find(raw_path: str) -> Entry | None:
     entry = ENTRIES.get(raw_path)
     if entry is not None:
         return entry
-    path = raw_path.removesuffix("/").replace("%3A", ":").replace("%3a", ":")  # some clients encode the colon
+    path = raw_path.removesuffix("/")
     if path.startswith(DEPLOYMENTS):
         model, _, rest = path[len(DEPLOYMENTS) :].partition("/")
-        door = DOORS.get("/v1/" + rest)
+        target = "/v1/" + unquote(rest)  # some clients encode the colon of "embeddings:both"
+        door = DOORS.get(target)
         if door is not None and door is not Door.SYSTEMONE and model:
-            return Entry(door, "/v1/" + rest, unquote(model), azure=True)
+            return Entry(door, target, unquote(model), azure=True)
         return None
-    return ENTRIES.get(path)
+    return ENTRIES.get(unquote(path))

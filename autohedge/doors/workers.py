@@ -47,6 +47,7 @@ OURSELVES = "AutoHedge cannot be a worker of its own"
 LONGEST = 512  # characters of a model's name or a label
 LABELS = 64
 URL_LENGTH = 2048
+HIGHEST = (1 << 31) - 1  # of a priority: one that clients cannot read would keep the whole list from them
 
 
 def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple) -> APIRouter:
@@ -123,9 +124,9 @@ def worker_in(body: Mapping[str, Any]) -> Registered:
     if kind != REGULAR:
         raise _bad(f'worker_type must be "{REGULAR}"')
     priority = 50 if body.get("priority") is None else body["priority"]
-    if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
-        raise _bad("priority must be a whole number, at least 0")
-    labels = body.get("labels") or {}
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= HIGHEST:
+        raise _bad(f"priority must be a whole number from 0 to {HIGHEST}")
+    labels = {} if body.get("labels") is None else body["labels"]
     if not isinstance(labels, dict) or len(labels) > LABELS or not all(map(_short, (*labels, *labels.values()))):
         raise _bad(f"labels must be an object of at most {LABELS} printable texts of at most {LONGEST} characters")
     return Registered(address, _text(body, "model_id"), kind, priority, MappingProxyType(labels))

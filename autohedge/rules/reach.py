@@ -3,7 +3,8 @@
 Rules
 - Never, whatever is allowed: link-local addresses (the metadata services of the clouds among them), the clouds' other metadata
   addresses, "this network", multicast, reserved and broadcast.
-- An address counts as what it reaches: IPv4 inside of IPv6 (mapped, compatible, 6to4, NAT64, ISATAP) is that IPv4.
+- An address counts as what it reaches: IPv4 inside of IPv6 (mapped, compatible, translated, 6to4, Teredo, NAT64, ISATAP) is
+  that IPv4.
 - Where networks are allowed, every address of a host must be in one of them.
 - A host that is written as a number in another way than four decimal parts (0x7f.1, 2130706433, 0177.0.0.1) is refused: what
   looks like a name here would be an address for the resolver.
@@ -39,7 +40,8 @@ _V6 = (
     ("a cloud's metadata service", "fd20:ce::254/128"),
 )
 NEVER: tuple[tuple[str, Network], ...] = tuple((why, ip_network(text)) for why, text in (*_V4, *_V6))
-_NAT64 = ip_network("64:ff9b::/96")
+_NAT64 = ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48")  # RFC 6052, and RFC 8215 for networks of one's own
+_TRANSLATED = 0xFFFF0000  # ::ffff:0:a.b.c.d (RFC 2765)
 _ISATAP = 0x5EFE
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
@@ -81,7 +83,7 @@ def may_connect(text: str, allowed: Sequence[Network] = ()) -> bool:
 def itself(host: str, port: int, bind: tuple[str, int]) -> bool:
     """Whether this is where AutoHedge itself listens, as far as the address tells."""
     address = address_in(host)
-    here = host in ("localhost", bind[0]) or (address is not None and _reached(address).is_loopback)
+    here = host.rstrip(".") in ("localhost", bind[0]) or (address is not None and _reached(address).is_loopback)
     return here and port == bind[1]
 
 
@@ -107,9 +109,11 @@ def _inside(address: IPv6Address) -> IPv4Address | None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
         return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
     number = int(address)
     low = IPv4Address(number & 0xFFFFFFFF)
-    if address in _NAT64:
+    if number >> 32 == _TRANSLATED or any(address in network for network in _NAT64):
         return low
     if (number >> 32) & 0xFFFF == _ISATAP and (number >> 48) & 0xFFFF in (0, 0x200):
         return low

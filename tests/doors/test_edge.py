@@ -22,6 +22,8 @@ from autohedge.wire.server import AbortResponse
 from tests.support.desk import Desk
 
 CHAT = "/v1/chat/completions"
+MARK = b"autohedge-1"
+MARKED = (b"cdn-loop", MARK)
 Message = MutableMapping[str, Any]
 Serve = Callable[[Call, Out], Awaitable[None]]
 
@@ -100,7 +102,7 @@ def asked(
         "headers": pairs,
         "client": ("127.0.0.1", 5),
     }
-    edge = Edge(cast("Relay", way), _managed, AccessLog(log), lambda: b"made-1")
+    edge = Edge(cast("Relay", way), _managed, AccessLog(log), lambda: b"made-1", MARK)
     asyncio.run(edge(scope, client.receive, client.send))
 
 
@@ -112,9 +114,30 @@ def test_a_request_is_admitted() -> None:
     )
     (call,) = way.calls
     assert (call.door, call.target, call.query, call.body, call.id) == (Door.CHAT, CHAT, b"v=1", b"body", b"mine")
-    assert call.forwarded == [(b"accept", b"*/*"), (b"x-request-id", b"mine")]
+    assert call.forwarded == [(b"accept", b"*/*"), (b"x-request-id", b"mine"), MARKED]
     assert call.deadline - call.started == way.tools.settings.timeouts.total
     assert client.status == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "goes_on"),
+    [
+        ("autohedge-1", False),
+        ("fastly, autohedge-1; x=1,autohedge-2", False),
+        ("autohedge-2", True),
+        ("fastly", True),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, "/v1/systemone"])
+def test_a_request_that_has_been_here_goes_no_further(path: str, said: str, goes_on: bool) -> None:
+    """RFC 8586: who finds its own mark in CDN-Loop is part of a circle. Who sent it here may ask somebody else."""
+    way, client = Way(), Client()
+    asked(way, client, path, cdn_loop=said)
+    if goes_on:
+        assert way.calls[0].forwarded == [(b"cdn-loop", said.encode()), MARKED]
+    else:
+        assert (client.status, client.error["code"], way.calls) == (503, "request_loop", [])
+        assert client.headers[b"retry-after"] == b"1"
 
 
 def test_an_id_is_made_or_cut() -> None:
@@ -183,8 +206,8 @@ def test_an_api_key_is_the_bearer() -> None:
     way = Way()
     asked(way, Client(), api_key="k")
     asked(way, Client(), api_key="k", authorization="Bearer b")
-    assert way.calls[0].forwarded == [(b"authorization", b"Bearer k")]
-    assert way.calls[1].forwarded == [(b"authorization", b"Bearer b")]
+    assert way.calls[0].forwarded == [(b"authorization", b"Bearer k"), MARKED]
+    assert way.calls[1].forwarded == [(b"authorization", b"Bearer b"), MARKED]
 
 
 def test_a_deployment_in_the_path() -> None:
@@ -292,7 +315,7 @@ def test_other_protocols_are_management() -> None:
         seen.append(scope["type"])
 
     client = Client()
-    edge = Edge(cast("Relay", Way()), management, AccessLog("off"), lambda: b"")
+    edge = Edge(cast("Relay", Way()), management, AccessLog("off"), lambda: b"", MARK)
     asyncio.run(edge({"type": "websocket"}, client.receive, client.send))
     assert seen == ["websocket"]
 
@@ -312,7 +335,7 @@ def test_every_problem_leaves_the_gauge_right() -> None:
 def test_nothing_is_admitted_before_the_gate_is_open() -> None:
     """Article 5.2: 503 with Retry-After and what is missing, before a byte of the body is read."""
     way, client = Way(), Client()
-    edge = Edge(cast("Relay", way), _managed, AccessLog("off"), lambda: b"made-1")
+    edge = Edge(cast("Relay", way), _managed, AccessLog("off"), lambda: b"made-1", MARK)
     edge.gate = cast("Any", SimpleNamespace(open=False, missing=["chat", "vectors"]))
     scope = {
         "type": "http",
@@ -336,7 +359,7 @@ def test_the_system_one_door_reads_no_credential() -> None:
         client = Client()
         asked(way, client, "/v1/systemone", authorization=value, api_key="k")
         assert client.status == 200
-    assert way.calls[0].forwarded == [(b"authorization", b"Basic a"), (b"api-key", b"k")]
+    assert way.calls[0].forwarded == [(b"authorization", b"Basic a"), (b"api-key", b"k"), MARKED]
     assert way.calls[0].patience == 7.0
     assert way.calls[0].deadline - way.calls[0].started == 300.0 + 21.0
     asked(way, Client())

@@ -70,6 +70,16 @@ def test_anthropic_shape() -> None:
     assert body["request_id"] == "i-2"
 
 
+def test_eidex_s_body_is_written_as_in_its_document() -> None:
+    """Seed 000: byte by byte, members in its order and no blanks, for who compares texts."""
+    problem = UpstreamFailed("all worker attempts failed (last: 503 from http://worker1:8000)", code="workers_unreachable")
+    _, _, body = rendered(problem, b"i", smg)
+    assert body == (
+        b'{"error":{"type":"Bad Gateway","code":"workers_unreachable",'
+        b'"message":"all worker attempts failed (last: 503 from http://worker1:8000)"}}'
+    )
+
+
 def test_lone_surrogates_do_not_break_the_answer() -> None:
     """A model name echoed from JSON may hold half a character."""
     status, _, body = rendered(BadRequest("model: '\ud800' is not served here"), b"i")

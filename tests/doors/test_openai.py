@@ -21,6 +21,9 @@ from autohedge.doors.openai import find
         ("/v1/embeddings:both", Door.BOTH),
         ("/v1/systemone", Door.SYSTEMONE),
         ("/v1/systemone/", Door.SYSTEMONE),
+        ("/v1/system%6Fne", Door.SYSTEMONE),
+        ("/%761/chat/complet%69ons/", Door.CHAT),
+        ("/v1/embeddings%3aboth", Door.BOTH),
         ("/v1/chat/completions/", Door.CHAT),
         ("/openai/v1/chat/completions", Door.CHAT),
     ],
@@ -39,6 +42,7 @@ def test_each_path_has_its_door(path: str, door: Door) -> None:
         ("/openai/deployments/gpt-4o/chat/completions", "gpt-4o"),
         ("/openai/deployments/org%2Fname/chat/completions", "org/name"),
         ("/openai/deployments/gpt%204o/embeddings", "gpt 4o"),
+        ("/openai/deployments/m/embeddings%3Aboth", "m"),
     ],
 )
 def test_azure_names_the_model_in_the_path(path: str, model: str) -> None:

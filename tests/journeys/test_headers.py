@@ -29,13 +29,14 @@ async def _sent(
 
 
 def test_a_bare_request_stays_bare() -> None:
-    """A27, A28: nothing of ours is added: Host is the engine's own, the length is right, and that is all."""
+    """A27, A28: Host is the engine's own, the length is right, and nothing is added but the mark that ends circles."""
 
     async def main() -> None:
         async with alone() as edge:
             _, seen = await _sent(edge)
             assert seen == [
                 (b"host", f"127.0.0.1:{edge.one.port}".encode()),
+                (b"cdn-loop", f"autohedge-{edge.house.boot}".encode()),
                 (b"content-length", str(len(BODY)).encode()),
             ]
 
@@ -77,7 +78,7 @@ def test_hop_by_hop_headers_end_here_on_the_way_up() -> None:
                 edge, *HOP, "Proxy-Connection: keep-alive", "Connection: X-Foo", "X-Foo: hop", "X-Bar: end"
             )
             kept = {name.lower() for name, _ in seen}
-            assert kept == {b"host", b"content-length", b"x-bar"}
+            assert kept == {b"host", b"content-length", b"x-bar", b"cdn-loop"}
 
     run(main())
 
@@ -123,6 +124,7 @@ def test_trace_headers_and_the_query_travel_on() -> None:
                 b"tracestate",
                 b"x-stainless-lang",
                 b"user-agent",
+                b"cdn-loop",
             ]
             assert edge.one.requests[-1].target == b"/v1/chat/completions?v=1&x=%20"
 

@@ -115,11 +115,13 @@ def test_a_worker_behind_a_path_has_it_before_the_door() -> None:
     "status", [200, 201, 204, 302, 400, 401, 403, 404, 405, 409, 410, 413, 422, 429, 500, 501, 505, 529]
 )
 def test_a_worker_s_answer_is_committed_at_once_and_unchanged(status: int) -> None:
-    """E19, E35, E84, E85, E158: every status but 502, 503 and 504, also 404, 405 and 501; no other worker is asked."""
+    """E19, E35, E84, E85, E158: every status but 502, 503 and 504, also 404, 405 and 501; no other worker is asked. E139: the
+    header that tells an error of the router's own is not the worker's to set.
+    """
     body = b"" if status == 204 else b'{"detail": [{"loc":["body"] ,"msg":"no"}]}'
 
     async def main() -> None:
-        headers = [("content-type", "application/problem+json"), ("retry-after", "7"), ("x-own", "1")]
+        headers = [("content-type", "application/problem+json"), ("retry-after", "7"), ("x-own", "1"), ("x-smg-error-code", "x")]
         async with behind(status=status, headers=headers, body=body) as (edge, one, two):
             heard = await ask(edge)
             assert (heard.status, heard.body) == (status, body)

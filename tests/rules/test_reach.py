@@ -34,6 +34,10 @@ from autohedge.rules.reach import address_in, disguised, heard, itself, may_conn
         "::169.254.169.254",
         "2002:a9fe:a9fe::1",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1:fffe::a9fe:a9fe",
+        "::ffff:0:169.254.169.254",
+        "2001:0:102:304:0:0:5601:5601",
         "fd12:3456::5efe:a9fe:a9fe",
         "fd12:3456::200:5efe:a9fe:a9fe",
     ],
@@ -46,7 +50,7 @@ def test_never_allowed_whatever_the_configuration_says(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["10.0.0.1", "127.0.0.1", "192.168.1.2", "172.17.0.5", "::1", "fd00::5", "8.8.8.8", "2001:db8::1"]
+    "text", ["10.0.0.1", "127.0.0.1", "192.168.1.2", "172.17.0.5", "::1", "fd00::5", "8.8.8.8", "2001:db8::1", "64:ff9b:1::a00:1"]
 )
 def test_allowed_where_no_network_is_named(text: str) -> None:
     assert refused([ip_address(text)]) == ""
@@ -85,6 +89,7 @@ def test_what_is_an_address() -> None:
         ("127.0.0.1", 8080, ("0.0.0.0", 8080), True),
         ("::ffff:127.0.0.1", 8080, ("0.0.0.0", 8080), True),
         ("localhost", 8080, ("0.0.0.0", 8080), True),
+        ("localhost.", 8080, ("0.0.0.0", 8080), True),
         ("10.0.0.5", 8080, ("10.0.0.5", 8080), True),
         ("127.0.0.1", 8000, ("0.0.0.0", 8080), False),
         ("10.0.0.6", 8080, ("10.0.0.5", 8080), False),

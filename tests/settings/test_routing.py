@@ -35,6 +35,12 @@ def test_the_bound_can_be_off(text: str, bound: float) -> None:
     assert loaded(f"routing: {{bounded_load: {text}}}").bounded_load == bound
 
 
+@pytest.mark.parametrize(("written", "counts"), [(1, 1), (1000, 1000), (1001, 1000), (100_000, 1000)])
+def test_any_number_of_virtual_nodes_is_taken(written: int, counts: int) -> None:
+    """E95: eidex has no bound, so a file of it must load; from 1000 on shares do not become more equal."""
+    assert loaded(f"routing: {{virtual_nodes: {written}}}").virtual_nodes == counts
+
+
 @pytest.mark.parametrize(("text", "word"), [("off", "off"), ("false", "off"), ("Prefix", "prefix")])
 def test_affinity_of_chats_is_a_choice(text: str, word: str) -> None:
     assert loaded(f"routing: {{affinity: {text}}}").affinity == word
