@@ -106,7 +106,9 @@ def code_at(door: Door, problem: Problem) -> str:
 
 def rendered(problem: Problem, request_id: bytes, envelope: Envelope = openai) -> tuple[int, list[Header], bytes]:
     """Status, headers and body of a Problem. Retry-After is whole seconds, at least 1 (RFC 9110, 10.2.3)."""
-    body = json.dumps(envelope(problem, request_id), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    body = json.dumps(envelope(problem, request_id), ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
     headers: list[Header] = [JSON, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)]
     headers += problem.headers
     if envelope in (smg, eidex):

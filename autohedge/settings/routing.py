@@ -26,7 +26,9 @@ def _off_is_off(value: object) -> object:
 
 PolicyName = Annotated[str, one_of("state_hash", "round_robin", "least_outstanding")]
 AffinityName = Annotated[str, one_of("off", "prefix"), BeforeValidator(_off_is_off)]
-Nodes = Annotated[AtLeastOne, AfterValidator(lambda nodes: min(nodes, 1000))]  # eidex knows no bound; more changes nothing
+Nodes = Annotated[
+    AtLeastOne, AfterValidator(lambda nodes: min(nodes, 1000))
+]  # eidex knows no bound; more changes nothing
 Bound = Annotated[Number, BeforeValidator(_off_is_zero)]
 
 
@@ -47,7 +49,9 @@ class Routing(Section):
         default="state_hash",
         description="state_hash (one document, one worker), round_robin or least_outstanding; for /v1/systemone.",
     )
-    virtual_nodes: Nodes = Field(default=100, description="Virtual nodes of a worker on the ring; over 1000 count as 1000.")
+    virtual_nodes: Nodes = Field(
+        default=100, description="Virtual nodes of a worker on the ring; over 1000 count as 1000."
+    )
     bounded_load: Bound = Field(
         default=1.25,
         description="A worker with more than so many times the mean of requests in flight is passed over; 0 or off: never.",

@@ -72,7 +72,9 @@ def test_anthropic_shape() -> None:
 
 def test_eidex_s_body_is_written_as_in_its_document() -> None:
     """Seed 000: byte by byte, members in its order and no blanks, for who compares texts."""
-    problem = UpstreamFailed("all worker attempts failed (last: 503 from http://worker1:8000)", code="workers_unreachable")
+    problem = UpstreamFailed(
+        "all worker attempts failed (last: 503 from http://worker1:8000)", code="workers_unreachable"
+    )
     _, _, body = rendered(problem, b"i", smg)
     assert body == (
         b'{"error":{"type":"Bad Gateway","code":"workers_unreachable",'

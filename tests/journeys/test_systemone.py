@@ -121,7 +121,12 @@ def test_a_worker_s_answer_is_committed_at_once_and_unchanged(status: int) -> No
     body = b"" if status == 204 else b'{"detail": [{"loc":["body"] ,"msg":"no"}]}'
 
     async def main() -> None:
-        headers = [("content-type", "application/problem+json"), ("retry-after", "7"), ("x-own", "1"), ("x-smg-error-code", "x")]
+        headers = [
+            ("content-type", "application/problem+json"),
+            ("retry-after", "7"),
+            ("x-own", "1"),
+            ("x-smg-error-code", "x"),
+        ]
         async with behind(status=status, headers=headers, body=body) as (edge, one, two):
             heard = await ask(edge)
             assert (heard.status, heard.body) == (status, body)

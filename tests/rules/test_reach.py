@@ -50,7 +50,18 @@ def test_never_allowed_whatever_the_configuration_says(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["10.0.0.1", "127.0.0.1", "192.168.1.2", "172.17.0.5", "::1", "fd00::5", "8.8.8.8", "2001:db8::1", "64:ff9b:1::a00:1"]
+    "text",
+    [
+        "10.0.0.1",
+        "127.0.0.1",
+        "192.168.1.2",
+        "172.17.0.5",
+        "::1",
+        "fd00::5",
+        "8.8.8.8",
+        "2001:db8::1",
+        "64:ff9b:1::a00:1",
+    ],
 )
 def test_allowed_where_no_network_is_named(text: str) -> None:
     assert refused([ip_address(text)]) == ""
