@@ -33,6 +33,8 @@ from autohedge.watchers.apart import Apart
 from autohedge.wire.trust import trusted
 
 MOST = 4 << 20  # bytes of one answer
+# In the place of a read stream: that and its response hold each other, and with them the question, which may be a whole prompt.
+NOTHING_MORE = httpx.ByteStream(b"")
 KEEP = 2.0  # seconds an idle connection is kept: under every engine's own limit
 TRUSTLESS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # for plain HTTP: it trusts nobody and reads no certificates
 
@@ -155,6 +157,7 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, heard: li
                 return Reply(0, failure=f"the answer is over {MOST >> 20} MiB")
     finally:
         await response.aclose()
+        response.stream = NOTHING_MORE
     return Reply(response.status_code, bytes(body), MappingProxyType(dict(response.headers)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -103,6 +104,29 @@ def test_what_is_sent() -> None:
     assert b"content-type: application/json" in post
     assert b"cookie" not in post
     assert json.loads(seen[1].partition(b"\r\n\r\n")[2]) == {"prompt": "\ud800 \u4f60", "n": [1]}
+
+
+@pytest.mark.parametrize("answer", [ok(b"{}"), ok(b"{}", b"Content-Encoding: gzip"), ok(b"{}")[:-1], b""])
+def test_a_question_is_forgotten_when_it_is_answered(answer: bytes) -> None:
+    """A question may hold a prompt of two megabytes: nothing of it waits for the cycle collector, which comes rarely."""
+
+    async def serve(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        if answer != ok(b"{}"):
+            writer.close()
+
+    async def main() -> int:
+        async with engine(serve) as address, Asker() as ask:
+            gc.collect()
+            gc.disable()
+            for _ in range(3):
+                await ask(address, Question("/tokenize", {"prompt": "hello"}))
+            return sum(isinstance(one, httpx.Request) for one in gc.get_objects())
+
+    try:
+        assert asyncio.run(main()) == 0
+    finally:
+        gc.enable()
 
 
 def test_the_environment_does_not_redirect_questions(monkeypatch: pytest.MonkeyPatch) -> None:
