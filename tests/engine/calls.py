@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from autohedge.engine.sample import SampleEngine
+from tests.support.fair import Watch
 
 Serve = Callable[..., SampleEngine]
 CHAT = "/v1/chat/completions"
@@ -108,12 +109,14 @@ def request(path: str, obj: Any = None, method: str = "", headers: Mapping[str, 
 
 
 def dial(engine: SampleEngine) -> socket.socket:
-    return socket.create_connection((engine.host, engine.port), timeout=5)
+    return socket.create_connection((engine.host, engine.port), timeout=60)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, in seconds: for the first byte, between bytes, and for a FIN after a complete answer."""
+    """How long to wait, in seconds: for the first byte, between bytes, and for a FIN after a complete answer. What a busy machine
+    adds does not count.
+    """
 
     first: float = 5.0
     between: float = 0.5
@@ -122,16 +125,16 @@ class Patience:
 
 NORMAL = Patience()
 SHORT = Patience(first=0.2)  # where nothing must come
-LONG = Patience(fin=1.0)  # where the end must come
+LONG = Patience(fin=30.0)  # where the end must come
 
 
 def listen(link: socket.socket, patience: Patience = NORMAL) -> Heard:
     """Read until the answer is complete, the peer closes, or nothing comes any more."""
     heard, begun = Heard(), time.monotonic()
-    link.settimeout(patience.first)
+    wait = patience.first
     while True:
         try:
-            piece = link.recv(65536)
+            piece = _within(link, wait)
         except TimeoutError:
             return heard
         except ConnectionResetError:
@@ -145,7 +148,21 @@ def listen(link: socket.socket, patience: Patience = NORMAL) -> Heard:
         heard.reads.append(piece)
         heard.data += piece
         heard.whole = time.monotonic() - begun
-        link.settimeout(patience.fin if heard.complete else patience.between)
+        wait = patience.fin if heard.complete else patience.between
+        if b"connection: close" in heard.head:  # a FIN must come
+            wait = LONG.fin
+
+
+def _within(link: socket.socket, seconds: float) -> bytes:
+    """The next bytes; TimeoutError where none came."""
+    watch = Watch()
+    while True:
+        link.settimeout(max(0.01, seconds - watch.seconds))
+        try:
+            return link.recv(65536)
+        except TimeoutError:
+            if watch.seconds >= seconds or watch.wall > LONG.fin:
+                raise
 
 
 def talk(engine: SampleEngine, data: bytes, patience: Patience = NORMAL) -> Heard:
@@ -162,10 +179,10 @@ def stream(engine: SampleEngine, obj: dict[str, Any] | None = None, path: str = 
 def ask(engine: SampleEngine, path: str, obj: Any = None, **more: Any) -> httpx.Response:
     """An ordinary call."""
     method = more.pop("method", "GET" if obj is None else "POST")
-    return httpx.request(method, engine.url + path, json=obj, timeout=5, verify=False, trust_env=False, **more)
+    return httpx.request(method, engine.url + path, json=obj, timeout=60, verify=False, trust_env=False, **more)
 
 
-def until(true: Callable[[], bool], seconds: float = 3.0) -> bool:
+def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Wait for something that another thread does."""
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:

@@ -24,13 +24,13 @@ def serve() -> Iterator[Serve]:
 
     def start(kind: str, **settings: object) -> SampleEngine:
         engine = SampleEngine(kind, **{"name": "sample", "model": "m", **settings})  # type: ignore[arg-type]
-        asyncio.run_coroutine_threadsafe(engine.start(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(engine.start(), loop).result(60)
         engines.append(engine)
         return engine
 
     yield start
     for engine in engines:
-        asyncio.run_coroutine_threadsafe(engine.stop(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(engine.stop(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    thread.join(60)
     loop.close()

@@ -11,7 +11,7 @@ KINDS = pytest.mark.parametrize("kind", ["vllm", "llamacpp", "ollama"])
 
 
 def client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=5)
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=60)
 
 
 @KINDS

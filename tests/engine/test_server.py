@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.engine.calls import CHAT, HELLO, Patience, Serve, ask, dial, listen, request, stream, talk, until
+from tests.support.fair import Watch
 
 
 def test_a_connection_is_used_again(serve: Serve) -> None:
@@ -82,14 +83,14 @@ def test_what_is_no_http_gets_400(serve: Serve) -> None:
 
 def test_a_client_that_leaves_a_plain_answer_cancels_it(serve: Serve) -> None:
     """B97: the engine knows that nobody waits any more, and when."""
-    engine = serve("vllm", latency=5.0)
+    engine = serve("vllm", latency=60.0)
     with dial(engine) as link:
         link.sendall(request(CHAT, HELLO))
         assert until(lambda: engine.state.running == 1)
     assert until(lambda: engine.cancelled[CHAT] == 1)
     assert until(lambda: engine.state.running == 0)
     assert engine.completed[CHAT] == 0
-    assert engine.state.cancel_times[0][1] < 1.0
+    assert engine.state.cancel_times[0][1] < 30.0
 
 
 def test_a_client_that_leaves_a_stream_cancels_it(serve: Serve) -> None:
@@ -103,22 +104,25 @@ def test_a_client_that_leaves_a_stream_cancels_it(serve: Serve) -> None:
 
 
 def test_pace_spreads_the_tokens(serve: Serve) -> None:
-    """14 tokens at 100 per second: about 0.14 s, plain and streamed; the stream begins at once."""
-    engine = serve("vllm", pace=100.0)
+    """14 tokens at 20 per second: about 0.7 s, plain and streamed; the stream begins at once."""
+    engine = serve("vllm", pace=20.0)
+    watch = Watch()
     heard = stream(engine)
-    assert heard.first < heard.whole - 0.05
-    assert 0.12 <= heard.whole < 2.0
+    assert watch.seconds < 5
+    assert heard.first < heard.whole - 0.3
+    assert heard.whole >= 0.6
     assert len(heard.reads) > 5
     plain = talk(engine, request(CHAT, HELLO))
-    assert plain.first >= 0.12
+    assert plain.first >= 0.6
 
 
 def test_more_work_than_slots_waits_without_a_byte(serve: Serve) -> None:
     """real_backends 5: a queued stream of llama.cpp sends nothing, not even a head; health stays well."""
-    engine = serve("llamacpp", slots=1, latency=0.3)
+    engine = serve("llamacpp", slots=1, latency=3.0)
     with dial(engine) as first, dial(engine) as second:
         first.sendall(request(CHAT, HELLO))
         assert until(lambda: engine.state.running == 1)
+        engine.state.latency = 0.0  # of the second
         second.sendall(request(CHAT, {**HELLO, "stream": True}))
         assert until(lambda: engine.state.waiting == 1)
         assert ask(engine, "/health").status_code == 200
@@ -129,7 +133,7 @@ def test_more_work_than_slots_waits_without_a_byte(serve: Serve) -> None:
 
 
 def test_a_waiting_client_that_leaves_frees_its_place(serve: Serve) -> None:
-    engine = serve("llamacpp", slots=1, latency=0.2)
+    engine = serve("llamacpp", slots=1, latency=3.0)
     with dial(engine) as first:
         first.sendall(request(CHAT, HELLO))
         assert until(lambda: engine.state.running == 1)
@@ -138,6 +142,7 @@ def test_a_waiting_client_that_leaves_frees_its_place(serve: Serve) -> None:
             assert until(lambda: engine.state.waiting == 1)
         assert until(lambda: engine.state.waiting == 0)
     assert until(lambda: engine.state.running == 0)
+    engine.state.latency = 0.0
     assert ask(engine, CHAT, HELLO).status_code == 200
 
 

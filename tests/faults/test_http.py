@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import time
 import zlib
 
 import httpx
 import pytest
 
 from autohedge.engine.sample import SampleEngine
-from tests.support.house import CHAT, HELLO, SERVER, TIMES, alone, eventually, house, pair, run, vllm
+from tests.support.house import CHAT, HELLO, SERVER, TIMES, UNHURRIED, alone, eventually, house, pair, run, vllm
 
 
 def test_a_connection_closed_on_reuse_is_replaced() -> None:
@@ -35,9 +34,8 @@ def test_a_connection_closed_at_rest_is_noticed() -> None:
         async with alone("B92=0.05") as edge:
             for _ in range(3):
                 assert (await edge.chat()).status == 200
-                await asyncio.sleep(0.1)
+                await eventually(lambda: edge.pool().open == 0)
             assert edge.verdicts() == ["answer"] * 3
-            assert edge.pool().open == 0
 
     run(main())
 
@@ -50,7 +48,7 @@ def test_a_false_content_length_is_a_502(fault: str) -> None:
         async with alone(fault) as edge:
             heard = await edge.chat()
             assert heard.status == (502 if fault == "B94" else 504)
-            assert heard.last < 1
+            assert heard.took < 2
             assert edge.verdicts() == ["sick"]
 
     run(main())
@@ -61,7 +59,7 @@ def test_a_compressed_answer_passes_raw(stream: bool) -> None:
     """B95: bytes, Content-Encoding and length are those of the engine; also for a stream, which nobody can look into."""
 
     async def main() -> None:
-        async with alone("B95", pace=100) as edge:
+        async with alone("B95", config=UNHURRIED.replace(', "${TWO}"', ""), pace=20) as edge:
             heard = await edge.post(HELLO | {"stream": stream}, headers={"accept-encoding": "gzip"})
             assert heard.status == 200
             assert heard.headers["content-encoding"] == "gzip"
@@ -91,7 +89,7 @@ def test_a_client_that_leaves_cancels_the_engine(stream: bool) -> None:
     """B97, B98, A35: the engine sees its client go within 200 ms, streamed or not; no failure, nothing left behind."""
 
     async def main() -> None:
-        async with pair(pace=20) as edge:
+        async with pair(config=UNHURRIED, pace=2) as edge:
             reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
             body = json.dumps(HELLO | {"stream": stream}).encode()
             writer.write(
@@ -102,9 +100,7 @@ def test_a_client_that_leaves_cancels_the_engine(stream: bool) -> None:
             else:
                 await eventually(lambda: edge.one.received[CHAT] == 1)
             writer.close()
-            began = time.monotonic()
-            await eventually(lambda: edge.one.cancelled[CHAT] == 1)
-            assert time.monotonic() - began < 0.2
+            assert await eventually(lambda: edge.one.cancelled[CHAT] == 1) < 0.2
             await eventually(lambda: edge.verdicts() == ["abandoned"])
             assert edge.busy == 0
             assert edge.work["two"] == 0
@@ -203,7 +199,7 @@ def test_a_413_of_a_backend_is_json(row: str) -> None:
     """B104: HTML 413, after the body or while it is still being sent: 413 in the envelope; no retry."""
 
     async def main() -> None:
-        async with pair(row) as edge:
+        async with pair(row, config=UNHURRIED) as edge:
             heard = await edge.chat(messages=[{"role": "user", "content": "x" * 2_000_000}])
             assert heard.status == 413
             assert heard.error["type"] == "invalid_request_error"
@@ -262,10 +258,10 @@ def test_a_slow_body_does_not_outlast_the_request() -> None:
         async with alone(
             "dribble=0.02", config=SERVER + "timeouts: {total: 600ms}\n" + 'upstream_registry: {a: {host: "${ONE}"}}'
         ) as edge:
-            began = time.monotonic()
             heard = await edge.chat()
             assert heard.status == 504
-            assert 0.5 < time.monotonic() - began < 1
+            assert heard.last > 0.5
+            assert heard.took < 2
             assert edge.verdicts() == ["abandoned"]
             await eventually(lambda: edge.one.cancelled[CHAT] == 1)
 

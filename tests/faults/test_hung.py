@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -21,7 +20,8 @@ def test_an_engine_that_accepts_and_never_answers(row: str, stream: bool) -> Non
             heard = await edge.chat(stream=stream)
             assert heard.status == 200
             assert heard.attempts == 2
-            assert 0.35 < heard.last < 1
+            assert heard.last > 0.35
+            assert heard.took < 2
             assert edge.verdicts() == ["answer", "sick"]
 
     run(main())
@@ -46,16 +46,16 @@ def test_a_hung_engine_is_taken_out_after_a_few_requests() -> None:
     """B01: open after three in a row, not after five minutes; from then on nobody waits for it."""
 
     async def main() -> None:
-        async with pair("B01", config=PAIR.replace("first_byte: 400ms", "first_byte: 80ms")) as edge:
+        async with pair("B01") as edge:
             for _ in range(12):
                 assert (await edge.chat()).status == 200
                 if edge.state() == "open":
                     break
             assert edge.state() == "open"
             assert edge.verdicts().count("sick") == 3
-            began = time.monotonic()
-            assert (await edge.chat()).status == 200
-            assert time.monotonic() - began < 0.07
+            heard = await edge.chat()
+            assert (heard.status, heard.attempts) == (200, 1)
+            assert heard.took < 0.3
 
     run(main())
 
@@ -81,7 +81,7 @@ def test_a_machine_that_vanishes_under_a_plain_request() -> None:
             await _cut(edge)
             heard = await asked
             assert (heard.status, heard.attempts) == (200, 2)
-            assert heard.last < SOON
+            assert heard.took < SOON
             assert edge.verdicts() == ["answer", "sick"]
 
     run(main())
@@ -98,7 +98,7 @@ def test_a_machine_that_vanishes_under_a_stream() -> None:
             assert heard.status == 200
             assert "acknowledges nothing" in heard.errors[-1]["message"]
             assert heard.errors[-1]["code"] == "upstream_failed"
-            assert heard.last < SOON
+            assert heard.took < SOON
             assert not heard.cut
             assert edge.verdicts() == ["sick"]
 
@@ -156,7 +156,7 @@ def test_an_engine_that_dies() -> None:
             heard = await asyncio.gather(*(edge.stream() for _ in range(10)))
             assert {one.status for one in heard} == {200}
             assert edge.work == {"one": 1, "two": 11}
-            await asyncio.sleep(0.6)
+            await eventually(lambda: edge.one.listening)
             edge.two.set_faults("reset")
             assert (await edge.chat()).status == 200  # the last resort is one knock at the door that was shut
 
@@ -206,10 +206,10 @@ def test_the_whole_time_still_bounds_a_load() -> None:
     """B17: the load's limit is cut by the request's own time; that says nothing against the engine."""
 
     async def main() -> None:
-        async with alone("B17=60", kind="ollama", config=ALONE.replace("total: 4s", "total: 500ms")) as edge:
+        async with alone("B17=60", kind="ollama", config=ALONE.replace("total: 60s", "total: 500ms")) as edge:
             heard = await edge.chat()
             assert heard.status == 504
-            assert heard.last < 1
+            assert heard.took < 2
             assert edge.verdicts() == ["abandoned"]
 
     run(main())
@@ -231,13 +231,12 @@ def test_loading_without_a_peer_is_a_503_with_retry_after() -> None:
     """B22: the engine's own words, and when to come back; it is served as soon as it has loaded."""
 
     async def main() -> None:
-        async with alone("B22=0.4", kind="llamacpp") as edge:
+        async with alone("B22=2", kind="llamacpp") as edge:
             heard = await edge.chat()
             assert heard.status == 503
             assert heard.error["message"] == "Loading model"
             assert int(heard.headers["retry-after"]) >= 1
-            await asyncio.sleep(0.45)
-            assert (await edge.chat()).status == 200
+            await edge.served()
 
     run(main())
 

@@ -6,16 +6,14 @@ import asyncio
 import json
 import random
 import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from autohedge.engine.sample import SampleEngine
-from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, eventually, house, pair, run
+from tests.support.house import CHAT, HELLO, PATIENCE, SERVER, UNHURRIED, Edge, alone, eventually, house, pair, run
 
 MIB = 1 << 20
 Answerer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -39,7 +37,7 @@ async def raw_engine(answerer: Answerer) -> AsyncIterator[Edge]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    config = SERVER + "timeouts: {stall: 5s}\nupstream_registry:\n"
+    config = SERVER + "timeouts: {stall: 60s}\nupstream_registry:\n"
     config += f'  raw: {{host: "http://127.0.0.1:{port}", provider: openai-compatible, model: m}}\n'
     async with server, house(config) as edge:
         yield edge
@@ -83,7 +81,7 @@ def test_a_slow_client_slows_the_engine() -> None:
             assert sent < 20 * MIB  # two kernels' buffers and a little of ours
             assert _rss() - before < 4 * MIB
             got = 0
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 tail = b""
                 while b"[DONE]" not in tail:
                     piece = await reader.read(1 << 16)
@@ -157,24 +155,26 @@ def test_a_large_error_is_an_error() -> None:
 
 
 def test_a_stream_is_not_buffered() -> None:
-    """A32: an engine that sends a word every 50 ms: the first one is here long before the last, and they come one by one."""
+    """A32: an engine that says its next word when the client has the last one: whoever kept a word back would wait for ever."""
+    word = b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
+    had = asyncio.Semaphore(0)
+
+    async def answerer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        for _ in range(20):
+            writer.write(word)
+            await had.acquire()
+        writer.write(b"data: [DONE]\n\n")
 
     async def main() -> None:
-        async with alone(pace=20) as edge:
+        async with raw_engine(answerer) as edge:
             reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
             writer.write(_request(stream=True))
-            times = []
-            while True:
-                line = await reader.readline()
-                if line.startswith(b"data: {") and b'"content":"' in line and b'"content":""' not in line:
-                    times.append(time.monotonic())
-                if b"[DONE]" in line:
-                    break
+            async with asyncio.timeout(PATIENCE):
+                while b"[DONE]" not in (line := await reader.readline()):
+                    if line == word[:-1]:
+                        had.release()
             writer.close()
-            gaps = [late - early for early, late in pairwise(times)]
-            assert len(gaps) > 10
-            assert sum(gap > 0.02 for gap in gaps) > 8
-            assert 0.5 < times[-1] - times[0] < 1.5
 
     run(main())
 
@@ -187,7 +187,7 @@ def test_clients_that_leave_at_any_moment(seed: int) -> None:
     draw = random.Random(seed)
 
     async def main() -> None:
-        async with pair(pace=300, latency=0.005) as edge:
+        async with pair(config=UNHURRIED, pace=300, latency=0.005) as edge:
 
             async def leave(number: int) -> None:
                 await asyncio.sleep(draw.random() * 0.2)
@@ -256,7 +256,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
             writer.write(two)
             got = b""
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(PATIENCE):
                 while got.count(b"HTTP/1.1 200") < 2 or not got.endswith(b"}"):
                     got += await reader.read(1 << 16)
             writer.close()

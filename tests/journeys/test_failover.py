@@ -16,6 +16,7 @@ from tests.support.house import (
     PAIR,
     SERVER,
     TIMES,
+    UNHURRIED,
     alone,
     eventually,
     house,
@@ -221,7 +222,7 @@ def test_load_is_shared() -> None:
 
     async def main() -> None:
         worker = held()
-        async with house(PAIR.replace("first_byte: 400ms", "first_byte: 60s"), one=worker.engine, two=vllm()) as edge:
+        async with house(UNHURRIED, one=worker.engine, two=vllm()) as edge:
             worker.free.set()
             for _ in range(10):
                 await edge.chat()

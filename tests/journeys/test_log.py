@@ -21,7 +21,7 @@ SECRETS = {
 
 def _config(level: str, hosts: str = '"${ONE}"') -> str:
     server = SERVER.replace("grace", f'access_log: "{level}", grace')
-    return server + f"timeouts: {{first_byte: 300ms, stall: 300ms}}\nupstream_registry:\n  all: {{hosts: [{hosts}]}}\n"
+    return server + f"timeouts: {{first_byte: 60s, stall: 60s}}\nupstream_registry:\n  all: {{hosts: [{hosts}]}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +63,15 @@ def test_levels(level: str, written: list[int], caplog: pytest.LogCaptureFixture
 def test_one_line_tells_the_way(caplog: pytest.LogCaptureFixture) -> None:
     """Model, attempts with their verdicts, the backend, sizes, times, the id; B82's cause is in it."""
 
+    took: list[float] = []
+
     async def main() -> None:
         async with pair("B82", config=_config("info", '"${ONE}", "${TWO}"')) as edge:
-            await edge.post(headers={"x-request-id": "id-1", "user-agent": "test/1", "x-forwarded-for": "10.0.0.9"})
-            await edge.stream()
+            heard = await edge.post(
+                headers={"x-request-id": "id-1", "user-agent": "test/1", "x-forwarded-for": "10.0.0.9"}
+            )
+            took.append(heard.last)
+            took.append((await edge.stream()).last)
 
     run(main())
     plain, stream = lines(caplog)
@@ -77,7 +82,7 @@ def test_one_line_tells_the_way(caplog: pytest.LogCaptureFixture) -> None:
     assert [one["verdict"] for one in plain["tried"]] == ["sick", "answer"]
     assert [one["backend"] for one in plain["tried"]] == ["all", "all"]
     assert plain["attempts"] == 2
-    assert 0 < plain["duration_ms"] < 2000
+    assert 0 < plain["duration_ms"] <= took[0] * 1000 + 5
     assert stream["status"] == 200
 
 
@@ -100,7 +105,7 @@ def test_a_client_that_left_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with alone("hang", config=_config("warning")) as edge:
             with pytest.raises(httpx.ReadTimeout):
-                await edge.client.post(edge.url + CHAT, json=HELLO, timeout=0.1)
+                await edge.client.post(edge.url + CHAT, json=HELLO, timeout=httpx.Timeout(60, read=0.1))
             await eventually(lambda: bool(lines(caplog)))
 
     run(main())

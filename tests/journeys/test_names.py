@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -227,11 +226,7 @@ def test_a_model_of_a_backend_that_was_never_heard_is_no_404(models: str) -> Non
             assert heard.headers["retry-after"]
             assert "late" in heard.error["message"]
             await engine.start()
-            for _ in range(100):
-                await asyncio.sleep(0.05)
-                if (await edge.chat()).status == 200:
-                    break
-            assert (await edge.chat()).status == 200
+            await edge.served()
             assert (await edge.chat(model="other")).status == 404
         await engine.stop()
 

@@ -121,7 +121,7 @@ def test_settings_that_hold_at_once(tmp_path: Path) -> None:
 
 def test_what_takes_a_restart_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A setting that is read once is never silently ignored."""
-    changed = PAIR.replace("connect: 500ms", "connect: 1s") + "learning: {interval: 30s}\nstate: {prefix: 'other:'}\n"
+    changed = PAIR.replace("connect: 5s", "connect: 1s") + "learning: {interval: 30s}\nstate: {prefix: 'other:'}\n"
 
     async def main() -> None:
         path = tmp_path / "autohedge.yaml"

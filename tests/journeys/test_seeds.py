@@ -22,6 +22,7 @@ from tests.support.house import (
     CHAT,
     HELLO,
     PAIR,
+    PATIENCE,
     SERVER,
     TIMES,
     Edge,
@@ -200,7 +201,7 @@ def test_a_wrong_configuration_ends_with_1(tmp_path: Path, command: str) -> None
     path = tmp_path / "config.yaml"
     path.write_text("server:\n  max_body_bytes: many\n")
     words = [sys.executable, "-m", "autohedge", command, "--config", str(path)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 1
     assert "config.yaml:2: server.max_body_bytes" in ended.stdout + ended.stderr
 
@@ -359,7 +360,7 @@ def test_a_new_limit_needs_no_restart(tmp_path: Path) -> None:
             assert (await edge.chat(max_tokens=500)).status == 200
             path.write_text(text.replace("LIMIT", "100"))
             statuses = []
-            until = time.monotonic() + 5
+            until = time.monotonic() + PATIENCE
             while 400 not in statuses:
                 assert time.monotonic() < until
                 statuses.append((await edge.chat(max_tokens=500)).status)

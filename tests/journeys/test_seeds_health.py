@@ -28,9 +28,9 @@ from tests.support.house import (
     vllm,
 )
 
-QUICK = "probe: {interval: 80ms, doubtful_interval: 40ms, timeout: 120ms, jitter: 0}\nbreaker: {window: 2, min_samples: 2, open: 200ms, cap: 400ms}\n"
+QUICK = "probe: {interval: 80ms, doubtful_interval: 40ms, timeout: 2s, jitter: 0}\nbreaker: {window: 2, min_samples: 2, open: 200ms, cap: 400ms}\n"
 PROBING = {"AUTOHEDGE_PROBE_ENABLED": "true"}  # the journeys of others are told without probes between
-EIDEX = "health: {judge: streak, health_check_interval: 60ms, health_gen_check_interval: 90ms, health_timeout: 200ms, health_gen_endpoint: /version}\n"
+EIDEX = "health: {judge: streak, health_check_interval: 60ms, health_gen_check_interval: 90ms, health_timeout: 5s, health_gen_endpoint: /version}\n"
 
 
 # --- eidex: two probes alone decide -------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_a_paid_provider_is_not_probed() -> None:
 
 def test_nothing_is_accepted_before_the_backends_answer() -> None:
     """The article, 5.2: started first, it waits for its backends; requests are told so, and /readiness says for what."""
-    config = APART + "startup: {require: all, max_wait: 20s}\n" + QUICK
+    config = APART + "startup: {require: all, max_wait: 100s}\n" + QUICK
 
     async def main() -> None:
         late = vllm(faults=["status=503:on=all:for=1.5"])
@@ -153,7 +153,7 @@ def test_nothing_is_accepted_before_the_backends_answer() -> None:
             assert ready.status_code == 503
             assert ready.json()["missing"][0].startswith("second: ")
             assert (await edge.get("/liveness")).status_code == 200
-            for _ in range(100):
+            for _ in range(600):
                 if (await edge.get("/readiness")).status_code == 200:
                     break
                 await asyncio.sleep(0.1)

@@ -37,11 +37,12 @@ CHAT = "/v1/chat/completions"
 PATIENCE = 60.0  # seconds that a test waits for what must come; nobody waits so long where all is well
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
 
-# Every wait of a test is short; the order of the figures is that of the defaults.
-TIMES = "timeouts: {connect: 500ms, first_byte: 400ms, loading: 3s, stall: 300ms, total: 4s, hold: 1s}\n"
+# The waits that faults run into are short, the others are never met; the order of the figures is that of the defaults.
+TIMES = "timeouts: {connect: 5s, first_byte: 400ms, loading: 30s, stall: 300ms, total: 60s, hold: 1s}\n"
 SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
 ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
 APART = SERVER + TIMES + 'upstream_registry:\n  first: {host: "${ONE}", priority: 1}\n  second: {host: "${TWO}"}\n'
+UNHURRIED = SERVER + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'  # the times of the defaults
 PAIR = SERVER + TIMES + 'upstream_registry:\n  pair: {hosts: ["${ONE}", "${TWO}"]}\n'
 
 
@@ -159,6 +160,12 @@ class Edge:
 
     async def stream(self, **fields: Any) -> Heard:
         return await self.post(HELLO | {"stream": True} | fields)
+
+    async def served(self) -> None:
+        """Ask until a chat is answered well."""
+        async with asyncio.timeout(PATIENCE):
+            while (await self.chat()).status != 200:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.05)
 
     async def get(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> httpx.Response:
         return await self.client.request(method, self.url + path, headers=headers)

@@ -28,14 +28,14 @@ def test_close_on_reuse(serve: Serve) -> None:
 
 def test_idle_connections_are_closed(serve: Serve) -> None:
     """B92: FIN after the idle time, not before; a busy connection stays."""
-    engine = serve("vllm", faults=["idle-close=0.2"])
+    engine = serve("vllm", faults=["idle-close=1"])
     with dial(engine) as link:
         for _ in range(3):
             link.sendall(request(CHAT, HELLO))
             assert listen(link, Patience(fin=0.02)).end == "open"
         begun = time.monotonic()
         assert listen(link, LONG).end == "closed"
-        assert time.monotonic() - begun < 0.4
+        assert time.monotonic() - begun > 0.9
 
 
 def test_gzip_in_plain_and_stream(serve: Serve) -> None:
