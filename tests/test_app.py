@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from autohedge.app import House
 from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load_text
+from tests.support.fair import Watch
 from tests.support.house import ALONE, CHAT, HELLO, SERVER, alone, eventually, house, pair, run, vllm
 from tests.support.processes import Child, ending
 
@@ -45,10 +45,10 @@ def test_an_engine_that_hangs_does_not_hold_the_start() -> None:
     config = SERVER + 'upstream_registry:\n  slow: {host: "${ONE}"}\n  fast: {host: "${TWO}"}\n'
 
     async def main() -> None:
-        began = time.monotonic()
+        watch = Watch()
         slow = SampleEngine("vllm", model="n", faults=["B17=30:on=all"])
         async with house(config, one=slow, two=vllm()) as edge:
-            assert time.monotonic() - began < 2
+            assert watch.seconds < 5
             assert (await edge.chat()).status == 200
             assert (await edge.get("/health")).status_code == 200
 
@@ -110,7 +110,7 @@ def test_it_starts_within_a_second_and_a_half() -> None:
     with ending(child):
         worked = child.worked  # nothing is waited for: on a machine that does nothing else that is the time it took
         child.send(signal.SIGTERM)
-        assert child.process.wait(20) == 0
+        assert child.process.wait(60) == 0
         assert worked < 1.5, f"{worked:.1f} s"
 
 
@@ -124,7 +124,7 @@ def test_a_signal_before_it_listens_is_obeyed(number: signal.Signals) -> None:
         life = asyncio.create_task(one.run(lambda _url: None))
         await eventually(lambda: hasattr(one, "server"))
         signal.raise_signal(number)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             assert await life == 0
         for each, handler in handlers.items():
             signal.signal(each, handler)
@@ -153,10 +153,11 @@ def test_the_body_time_is_the_configured_one() -> None:
 
     async def main() -> None:
         async with alone(config=config) as edge:
-            began = time.monotonic()
+            watch = Watch()
             got = await edge.raw(f"POST {CHAT} HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\n\r\n{{".encode())
             assert got.startswith(b"HTTP/1.1 408 ")
-            assert 0.15 < time.monotonic() - began < 2
+            assert watch.wall > 0.15
+            assert watch.seconds < 5
             assert (await edge.post(HELLO)).status == 200
 
     run(main())

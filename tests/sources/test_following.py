@@ -14,18 +14,20 @@ from autohedge.sources import following as module
 from autohedge.sources.watch import watch
 from tests.sources.test_swarm import hosts, looking, played, waits
 from tests.support.docker_stub import DockerStub
+from tests.support.fair import Watch
 
 
 def test_an_engine_that_hangs_or_is_gone_is_blind(tmp_path: Path) -> None:
     """Quorum lost: every answer takes its whole time. Then the engine goes, and comes back."""
 
     async def main(engine: DockerStub) -> None:
-        async with looking(engine) as source:
+        async with looking(engine, "timeout: 300ms") as hurried:
             engine.hangs.add("/tasks")
-            began = time.monotonic()
-            assert "no answer to GET /tasks within 0.3 s" in str(await source.look())
-            assert time.monotonic() - began < 2
+            watch = Watch()
+            assert "no answer to GET /tasks within 0.3 s" in str(await hurried.look())
+            assert watch.seconds < 2
             engine.hangs.clear()
+        async with looking(engine) as source:
             engine.stop()
             assert "does not exist here" in str(await source.look())
             engine.start()
@@ -39,14 +41,14 @@ def test_the_loop_goes_on_while_the_engine_hangs(tmp_path: Path) -> None:
 
     async def main(engine: DockerStub) -> None:
         engine.hangs.add("/services")
-        async with looking(engine) as source:
+        async with looking(engine, "timeout: 2s") as source:
             looks = asyncio.create_task(source.look())
             worst = 0.0
             while not looks.done():
                 began = time.monotonic()
                 await asyncio.sleep(0.001)
                 worst = max(worst, time.monotonic() - began)
-            assert worst < 0.1
+            assert worst < 1
             assert isinstance(await looks, Blind)
 
     played(tmp_path, main)
@@ -58,17 +60,17 @@ def test_an_event_is_a_hint(tmp_path: Path) -> None:
     async def main(engine: DockerStub) -> None:
         async with looking(engine) as source:
             await source.look()
-            assert await waits(source, 3)  # the stream stands
+            assert await waits(source, 60)  # the stream stands
             await source.look()
             assert not await waits(source, 0.3)
+            watch = Watch()
             engine.tell()
-            began = time.monotonic()
-            assert await waits(source, 3)
-            assert time.monotonic() - began < 1
+            assert await waits(source, 60)
+            assert watch.seconds < 1
             await source.look()
             engine.tell()
             await asyncio.sleep(0.1)
-            assert await waits(source, 0.3)
+            assert await waits(source, 60)
 
     played(tmp_path, main)
 
@@ -80,10 +82,10 @@ def test_a_stream_that_comes_back_is_a_hint(tmp_path: Path, monkeypatch: pytest.
     async def main(engine: DockerStub) -> None:
         async with looking(engine) as source:
             await source.look()
-            assert await waits(source, 3)
+            assert await waits(source, 60)
             await source.look()
             engine.hang_up()
-            assert await waits(source, 3)
+            assert await waits(source, 60)
 
     played(tmp_path, main)
 
@@ -95,7 +97,7 @@ def test_while_blind_a_look_is_worth_while_every_few_seconds(tmp_path: Path, mon
         engine.refusals = {"/events": (403, ""), "/tasks": (403, "")}
         async with looking(engine) as source:
             await source.look()
-            assert await waits(source, 2)
+            assert await waits(source, 60)
             engine.refusals.pop("/tasks")
             await source.look()
             assert not await waits(source, 0.3)
@@ -118,12 +120,12 @@ def test_the_watch_sees_a_change_at_once_and_an_engine_that_is_back_soon(
             more.set()
 
         async def until(true: Callable[[], bool]) -> float:
-            began = time.monotonic()
-            async with asyncio.timeout(10):
+            looked = Watch()
+            async with asyncio.timeout(60):
                 while not true():
                     more.clear()
                     await more.wait()
-            return time.monotonic() - began
+            return looked.seconds
 
         async with looking(engine) as source:
             watching = asyncio.create_task(watch(source, 60, take))

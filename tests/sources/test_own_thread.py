@@ -76,7 +76,7 @@ def test_the_end_of_the_loop_does_not_break_the_thread() -> None:
     thread.stop()
     for one in threading.enumerate():
         if one.name == "a thread of a test":
-            one.join(5)
+            one.join(60)
             assert not one.is_alive()
 
 

@@ -32,7 +32,7 @@ def settings(engine: DockerStub, more: str = "") -> Swarm:
 
 
 @asynccontextmanager
-async def looking(engine: DockerStub, more: str = "timeout: 300ms") -> AsyncIterator[EngineSource]:
+async def looking(engine: DockerStub, more: str = "timeout: 30s") -> AsyncIterator[EngineSource]:
     source = swarm_source(settings(engine, more))
     try:
         yield source

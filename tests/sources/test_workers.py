@@ -196,7 +196,7 @@ def test_it_is_a_source_that_hints_after_a_reload() -> None:
         made = source(Store())
         await made.look()
         made.reload([FIXED], persist=True)
-        await asyncio.wait_for(made.hint(), 1)
+        await asyncio.wait_for(made.hint(), 30)
         return await made.look()
 
     assert [spec.models for spec in asyncio.run(main()).backends] == [("dex",)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -12,8 +11,10 @@ import uvloop
 
 from autohedge.state.contract import Store
 from autohedge.state.resilient import Shared
+from tests.support.fair import Watch
 
 T = TypeVar("T")
+PATIENCE = 60.0  # seconds that a test waits for what must come
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -22,13 +23,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-async def until(check: Callable[[], object], patience: float = 10.0) -> float:
-    """Wait until `check()` holds; returns the seconds it took."""
-    started = time.monotonic()
+async def until(check: Callable[[], object], *processes: int) -> float:
+    """Wait until `check()` holds; returns the seconds it took these processes and this one without a machine's other work."""
+    watch = Watch(*processes)
     while not check():
-        assert time.monotonic() - started < patience, "it did not come in time"
+        assert watch.wall < PATIENCE, "it did not come in time"
         await asyncio.sleep(0.005)
-    return time.monotonic() - started
+    return watch.seconds
 
 
 @asynccontextmanager

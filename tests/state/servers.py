@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 WITHOUT = "AUTOHEDGE_TESTS_WITHOUT_REDIS"
 
 
@@ -65,7 +65,7 @@ class RedisServer:
     def say(self, *words: str) -> bytes:
         """One command on a connection of its own, in the protocol's raw words."""
         login = (("AUTH", self._password),) if self._password else ()
-        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
             reply = b""
             for command in (*login, words):
                 packed = f"*{len(command)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in command)

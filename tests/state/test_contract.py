@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from autohedge.state.contract import StateLost, Store
-from tests.state.helpers import opened, run
+from tests.state.helpers import PATIENCE, opened, run
+from tests.support.fair import Watch
 
 Make = Callable[[], Store]
 
 
 async def poll(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if await check():
                 return
@@ -22,7 +23,7 @@ async def poll(check: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def take(messages: AsyncIterator[str], number: int) -> list[str]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         return [await anext(messages) for _ in range(number)]
 
 
@@ -188,8 +189,10 @@ def test_a_message_comes_within_a_second(make: Make) -> None:
         async with opened(store, other), store.watch("t") as messages:
             for number in range(10):
                 await other.publish("t", str(number))
-                async with asyncio.timeout(1):
+                watch = Watch()
+                async with asyncio.timeout(PATIENCE):
                     assert await anext(messages) == str(number)
+                assert watch.seconds < 1
 
     run(main())
 

@@ -23,10 +23,10 @@ async def main(url: str, folder: str, name: str, *words: str) -> None:
     shared.on_change("", lambda key, _value: print(f"HEARD {key}", flush=True))
     async with asyncio.TaskGroup() as group:
         group.create_task(shared.run())
-        assert await shared.ready(10)
+        assert await shared.ready(60)
         if words:
             shared.put_soon("retired:p:*", {"by": name})
-            assert await shared.flushed(10)
+            assert await shared.flushed(60)
         print("READY now", flush=True)
 
 
