@@ -213,10 +213,10 @@ def test_telling_is_cheap() -> None:
     for number in range(300):
         one.tell(out(f"r{number}"))
     event = exhausted("m", "every backend of model m failed", 1.0)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(1000):
         one.tell(event)
-    assert (time.perf_counter() - began) / 1000 < 1e-4
+    assert (time.process_time() - began) / 1000 < 1e-4
 
 
 # --- several workers --------------------------------------------------------------------------------------------------

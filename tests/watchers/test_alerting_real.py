@@ -30,7 +30,7 @@ def settings(office: PostOffice | None = None, **more: Any) -> Alerts:
     return Alerts.model_validate(tree | more)
 
 
-async def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - the state has no event
             await asyncio.sleep(0.002)
@@ -83,7 +83,7 @@ def test_a_mail_server_that_is_gone_is_visible_and_nothing_else() -> None:
     asyncio.run(main())
 
 
-def posted(serve: Any, form: str = "json", path: str = "/services/T0/hidden?x=1", limit: float = 5.0) -> str:
+def posted(serve: Any, form: str = "json", path: str = "/services/T0/hidden?x=1", limit: float = 60.0) -> str:
     """Post one letter to a local server; what came of it."""
 
     async def main() -> str:

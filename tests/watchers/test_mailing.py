@@ -16,6 +16,8 @@ import pytest
 
 from autohedge.settings.people import Mail
 from autohedge.watchers.mailing import composed, reason_of, sent
+from tests.support.fair import Watch
+from tests.support.house import eventually
 from tests.watchers.postoffice import PASSWORD, USER, certificate, post_office
 
 Certificate = tuple[ssl.SSLContext, str]
@@ -37,7 +39,7 @@ def to(port: int, **more: Any) -> Mail:
     return Mail.model_validate(tree | more)
 
 
-async def post(mail: Mail, text: str = "it is out\n", limit: float = 10.0) -> str:
+async def post(mail: Mail, text: str = "it is out\n", limit: float = 60.0) -> str:
     return await sent(mail, composed(mail, "pair: out, 6/10 succeeded", text, 1_790_000_000.0), limit)
 
 
@@ -196,12 +198,10 @@ def test_a_server_that_says_nothing_is_cut() -> None:
     async def main() -> None:
         async with post_office() as office:
             office.stuck = True
-            began = time.monotonic()
+            watch = Watch()
             assert await post(to(office.port), limit=0.3) == "the mail server takes too long"
-            assert time.monotonic() - began < 2
-            while any(thread.name == "smtp" for thread in threading.enumerate()):
-                assert time.monotonic() - began < 5, "the thread still waits"
-                await asyncio.sleep(0.01)
+            assert watch.seconds < 2
+            await eventually(lambda: all(thread.name != "smtp" for thread in threading.enumerate()))
 
     asyncio.run(main())
 
@@ -218,7 +218,7 @@ def test_a_cancel_passes_through_and_the_end_of_the_process_does_not_wait() -> N
 
     began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # it would say something after a minute
 
 
 def test_a_garbled_greeting(tmp_path: Path) -> None:
