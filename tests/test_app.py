@@ -13,7 +13,7 @@ from autohedge.app import House
 from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load_text
 from tests.support.fair import Watch
-from tests.support.house import ALONE, CHAT, HELLO, SERVER, alone, eventually, house, pair, run, vllm
+from tests.support.house import ALONE, CHAT, HELLO, SERVER, alone, eventually, house, pair, run, started, vllm
 from tests.support.processes import Child, ending
 
 
@@ -60,7 +60,7 @@ def test_an_engine_that_comes_later_is_found() -> None:
 
     async def main() -> None:
         engine = vllm()
-        await engine.start()
+        await started(engine)
         await engine.stop()
         async with house(SERVER + f'upstream_registry:\n  late: {{host: "{engine.url}"}}\n') as edge:
             assert (await edge.chat()).status == 503

@@ -21,6 +21,7 @@ import pytest
 
 from autohedge import guard
 from tests.rules.test_stripping import NETWORK, NODE, SERVICE, TASK
+from tests.support.fair import Watch
 from tests.support.house import eventually, run
 from tests.support.processes import Child
 
@@ -105,7 +106,7 @@ async def standing(folder: Path, *words: str) -> AsyncIterator[tuple[Stub, Child
     command = ["autohedge", "docker-guard", "--listen", "127.0.0.1:0", "--socket", str(stub.path), *words]
     child = await asyncio.to_thread(Child, command, " listens on ")
     try:
-        async with httpx.AsyncClient(base_url=child.url, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=child.url, timeout=60) as client:
             yield stub, child, client
     finally:
         await asyncio.to_thread(child.stop)
@@ -174,7 +175,7 @@ def test_only_questions_that_are_understood_reach_the_engine(tmp_path: Path) -> 
             assert head.startswith("GET /v1.41/tasks?filters=%7B%7D HTTP/1.1\r\n")
             assert "registry" not in head.lower()
             assert "cookie" not in head.lower()
-            assert "refused: 'POST' '/services/create'" in child.output()
+            await eventually(lambda: "refused: 'POST' '/services/create'" in child.output())
 
     run(main())
 
@@ -217,7 +218,7 @@ def test_the_docker_sdk_speaks_through_it(tmp_path: Path) -> None:
 
     def spoken(url: str) -> None:
         client: Any
-        with contextlib.closing(docker.APIClient(base_url=url, version="auto", timeout=5)) as client:
+        with contextlib.closing(docker.APIClient(base_url=url, version="auto", timeout=60)) as client:
             assert client.api_version == "1.41"
             assert client.services(filters={"label": "autohedge.enable=true"})[0]["ID"] == "s1"
             assert client.tasks(filters={"desired-state": "running"})[0]["ServiceID"] == "s1"
@@ -259,12 +260,12 @@ def test_errors_of_the_engine_keep_their_status_and_words(tmp_path: Path) -> Non
 
 def test_a_hung_engine_is_a_504_in_time(tmp_path: Path) -> None:
     async def main() -> None:
-        async with standing(tmp_path, "--timeout", "0.3") as (stub, _, client):
+        async with standing(tmp_path, "--timeout", "0.3") as (stub, child, client):
             stub.hang = True
-            began = time.monotonic()
+            watch = Watch(child.process.pid)
             told = await client.get("/tasks")
             assert told.status_code == 504
-            assert time.monotonic() - began < 9
+            assert watch.seconds < 9
 
     run(main())
 

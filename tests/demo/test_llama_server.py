@@ -25,7 +25,7 @@ def test_it_serves_under_its_alias_until_it_is_told_to_end() -> None:
         answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, headers={"authorization": "Bearer sk-1"})
         assert answer.json()["model"] == "tiny"
         server.send(signal.SIGTERM)
-        assert server.process.wait(5) == 0
+        assert server.process.wait(60) == 0
 
 
 def test_it_embeds_where_it_is_told_to() -> None:

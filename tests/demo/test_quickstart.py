@@ -80,7 +80,7 @@ def test_the_whole_command(tmp_path: Path) -> None:
     child = Child(["autohedge", "quickstart"], "AutoHedge listens on ", environment)
     try:
         body = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
-        assert httpx.post(f"{child.url}/v1/chat/completions", json=body, timeout=10).status_code == 200
+        assert httpx.post(f"{child.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
         wrong = httpx.post(f"{child.url}/v1/chat/completions", json=body | {"tool_choice": "banana"})
         assert wrong.status_code == 400
         assert wrong.json()["error"]["param"] == "tool_choice"

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.canned import Canned
 from tests.support.house import eventually
+from tests.support.ports import free_port
 from tests.support.processes import Child, edge, ending
 
 pytestmark = pytest.mark.real
@@ -103,7 +104,7 @@ def test_callers_see_what_eidex_promises(tmp_path: Path, judge: str) -> None:
     """Killed, frozen, 502, 503, 504: somebody else answers, and nobody waits longer than one attempt more. 400, 422, and even
     404, 405 and 501 are the worker's own words, byte by byte; none of them is ever ours.
     """
-    killed, frozen = worker(), worker()
+    killed, frozen = worker(free_port()), worker()
 
     async def main() -> list[tuple[int, str, bytes]]:
         moody, over = Canned(), asyncio.Event()

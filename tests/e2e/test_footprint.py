@@ -32,7 +32,7 @@ def ask(port: int, body: bytes, times: int) -> set[bytes]:
     """The status lines of that many requests on one connection."""
     request = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (CHAT.encode(), len(body), body)
     seen: set[bytes] = set()
-    with socket.create_connection(("127.0.0.1", port), 10) as line, line.makefile("rb") as answers:
+    with socket.create_connection(("127.0.0.1", port), 60) as line, line.makefile("rb") as answers:
         for _ in range(times):
             line.sendall(request)
             seen.add(answers.readline().split()[1])

@@ -101,7 +101,7 @@ async def read_all(ports: list[int], streams: int) -> list[Read]:
         await loop.create_connection(partial(Reader, head + body, done), "127.0.0.1", ports[number % len(ports)])
         waiting.append(done)
         await asyncio.sleep(1 / streams)
-    async with asyncio.timeout(SECONDS * 3 + 20):
+    async with asyncio.timeout(100):
         return await asyncio.gather(*waiting)
 
 
@@ -139,7 +139,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_many_open_streams(tmp_path: Path) -> None:
     """All complete and byte-exact; under 250 MiB; the added P50 and P99 per chunk stand in the output."""
     one, two = (Child(["tests.e2e.habits.ticking"], "READY ") for _ in range(2))
@@ -170,4 +170,4 @@ def test_many_open_streams(tmp_path: Path) -> None:
         assert all(len(read.delays) == PACE * SECONDS - 1 for read in reads)
     assert held < 250 * MIB
     assert "Traceback" not in output
-    assert took < 60
+    assert spent < 60

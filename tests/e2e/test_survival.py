@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.ports import free_port
 from tests.support.processes import Child, edge, ending, llama
 
 pytestmark = pytest.mark.real
@@ -75,7 +76,7 @@ async def loaded(url: str, stream: bool, steps: Callable[[], Coroutine[Any, Any,
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 def test_killed_and_revived(tmp_path: Path, stream: bool) -> None:
     """50 requests/s; one of two engines is killed with -9 and started again on its port: no failed request."""
-    one, two = llama("--alias", "tiny"), llama("--alias", "tiny")
+    one, two = llama("--alias", "tiny", port=free_port()), llama("--alias", "tiny")
     revived: list[Child] = []
 
     async def steps() -> None:

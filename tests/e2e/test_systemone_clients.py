@@ -90,7 +90,7 @@ class Side:
 
 def ready(url: str) -> None:
     """Wait until AutoHedge has heard what its workers serve."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not httpx.get(url + "/v1/models").json()["data"]:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -325,7 +325,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 
     def ask(url: str, model: str) -> Any:
         command = ["node", "ask.mjs", url, model]
-        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=100)
         return json.loads(done.stdout)
 
     return ask

@@ -11,6 +11,7 @@ import uvloop
 
 from autohedge.engine.sample import SampleEngine
 from tests.engine.calls import Serve
+from tests.support.ports import free_port
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def serve() -> Iterator[Serve]:
     engines: list[SampleEngine] = []
 
     def start(kind: str, **settings: object) -> SampleEngine:
-        engine = SampleEngine(kind, **{"name": "sample", "model": "m", **settings})  # type: ignore[arg-type]
+        engine = SampleEngine(kind, **{"name": "sample", "model": "m", "port": free_port(), **settings})  # type: ignore[arg-type]
         asyncio.run_coroutine_threadsafe(engine.start(), loop).result(60)
         engines.append(engine)
         return engine

@@ -156,7 +156,7 @@ def test_an_engine_that_dies() -> None:
             heard = await asyncio.gather(*(edge.stream() for _ in range(10)))
             assert {one.status for one in heard} == {200}
             assert edge.work == {"one": 1, "two": 11}
-            await eventually(lambda: edge.one.listening)
+            await eventually(lambda: edge.one.listening and not edge.one._dying)
             edge.two.set_faults("reset")
             assert (await edge.chat()).status == 200  # the last resort is one knock at the door that was shut
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autohedge.engine.sample import SampleEngine
-from tests.support.house import CHAT, HELLO, SERVER, TIMES, alone, house, pair, run, vllm
+from tests.support.house import CHAT, HELLO, SERVER, TIMES, alone, house, pair, run, started, vllm
 
 ALIASED = SERVER + TIMES + 'upstream_registry:\n  alone: {host: "${ONE}", aliases: {gpt-4o: m}}\n'
 SPELLED = (
@@ -217,7 +217,7 @@ def test_a_model_of_a_backend_that_was_never_heard_is_no_404(models: str) -> Non
 
     async def main() -> None:
         engine = vllm()
-        url = await engine.start()
+        url = await started(engine)
         await engine.stop()
         config = SERVER + TIMES + f'upstream_registry: {{late: {{host: "{url}"{models}}}}}\n'
         async with house(config) as edge:

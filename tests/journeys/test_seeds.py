@@ -31,6 +31,7 @@ from tests.support.house import (
     house,
     pair,
     run,
+    started,
     vllm,
 )
 
@@ -219,7 +220,7 @@ def test_an_endpoints_file_is_followed(tmp_path: Path) -> None:
 
     async def main() -> None:
         one, two = vllm(), vllm()
-        await one.start()  # it keeps its port
+        await started(one)  # it keeps its port
         await one.stop()
         path.write_text(written(one))
         async with house(config, one=one, two=two) as edge:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
+
 PATIENCE = 60.0
 WITHOUT = "AUTOHEDGE_TESTS_WITHOUT_REDIS"
 
@@ -27,13 +29,6 @@ def redis_program() -> str:
             f"redis-server is missing: apt-get install redis-server, or set {WITHOUT}=1 to go without these tests"
         )
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class RedisServer:

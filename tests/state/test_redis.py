@@ -15,8 +15,9 @@ from autohedge.state import redis
 from autohedge.state.contract import StateLost
 from autohedge.state.redis import RedisStore
 from tests.state.helpers import opened, run, until
-from tests.state.servers import PATIENCE, RedisServer, free_port, redis_program
+from tests.state.servers import PATIENCE, RedisServer, redis_program
 from tests.support.fair import Watch
+from tests.support.ports import free_port
 
 
 async def loss(store: RedisStore) -> str:

@@ -35,6 +35,7 @@ class Canned:
         self.free = asyncio.Event()
         self.free.set()
         self.ahead = 0
+        self.port = 0
         self.received: Counter[str] = Counter()
         self.healthy = 200
         self.requests: list[tuple[bytes, bytes]] = []
@@ -48,7 +49,7 @@ class Canned:
         return cast("SampleEngine", self)
 
     async def start(self) -> str:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         return self.url

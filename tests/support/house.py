@@ -31,6 +31,7 @@ from autohedge.settings.load import load
 from autohedge.wire.pool import Pool
 from autohedge.wire.trust import trusted
 from tests.support.fair import Watch
+from tests.support.ports import free_port
 
 T = TypeVar("T")
 CHAT = "/v1/chat/completions"
@@ -211,7 +212,7 @@ async def house(
     data = tempfile.TemporaryDirectory(prefix="autohedge-test-")  # its state: no two tests share a retirement
     given = (
         {"AUTOHEDGE_DATA": data.name, "AUTOHEDGE_PROBE_ENABLED": "false"}
-        | {name.upper(): await engine.start() for name, engine in engines.items()}
+        | {name.upper(): await started(engine) for name, engine in engines.items()}
         | dict(env or {})
     )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -238,6 +239,13 @@ async def house(
         for number, handler in handlers.items():
             signal.signal(number, handler)
         data.cleanup()
+
+
+async def started(engine: SampleEngine) -> str:
+    """Start it on a port that it finds free again when it was stopped."""
+    if not engine.port:
+        engine.port = free_port(engine.host)
+    return await engine.start()
 
 
 class _Impatient:

@@ -24,6 +24,7 @@ from autohedge.watchers.asking import Asker
 from autohedge.watchers.learning import Learner
 from autohedge.watchers.means import Means
 from autohedge.watchers.probers import Probers
+from tests.support.house import started
 
 QUICK: dict[str, Any] = {
     "probe": {
@@ -90,7 +91,7 @@ async def probed(
     health = Health(random.random, None, lambda one, moved: changes.append((one.replica.id, moved)), rules_of(settings))
     engines = [SampleEngine(kind, model="m", name=f"e{number}", **engine) for number in range(2)]
     for one in engines:
-        await one.start()
+        await started(one)
     try:
         addresses = tuple(Address("127.0.0.1", one.port) for one in engines)
         registry.apply("test", Seen((BackendSpec("b", kind, addresses, **(spec or {})),)), time.time())

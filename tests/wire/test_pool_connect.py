@@ -12,6 +12,7 @@ from autohedge.core.types import Address, Failure
 from autohedge.wire.connection import Connection, Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
+from tests.support.ports import free_port
 from tests.wire.raw import OK, answering, ask, both_loops, once, run, serve
 
 pytestmark = both_loops
@@ -43,16 +44,10 @@ def test_a_name_is_looked_up(loop: str) -> None:
     run(loop, main())
 
 
-def _closed_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_refused_connection(loop: str, host: str) -> None:
     async def main() -> None:
-        pool = Pool(Address(host, _closed_port()), Options())
+        pool = Pool(Address(host, free_port()), Options())
         with pytest.raises(WireError) as caught:
             await ask(pool)
         assert (caught.value.failure, caught.value.sent) == (Failure.REFUSED, False)
