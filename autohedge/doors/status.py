@@ -117,7 +117,7 @@ def _flat(router: Router) -> Iterator[BaseRoute]:
 def _picture(tools: Tools) -> tuple[int, dict[str, Any]]:
     """Status and body of /health."""
     snapshot = tools.registry.snapshot
-    usable = tools.health.usable(snapshot, tools.clock())
+    usable = tools.health.usable(snapshot, tools.clock(), tools.learner.silent)
     total = len(snapshot.replicas)
     blind = {name: view.blind for name, view in snapshot.sources.items() if view.blind}
     body: dict[str, Any] = {"status": "ok", "healthy_workers": usable, "total_workers": total}

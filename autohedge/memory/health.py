@@ -18,7 +18,7 @@ It must not know: how outcomes are judged, sockets, who waits. Times are loop se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -98,12 +98,21 @@ class Health:
         if moved is not None:
             self._tell(entry, moved, judgement)
 
-    def usable(self, snapshot: Snapshot, now: float) -> int:
-        """How many replicas can serve at least one of their models."""
+    def usable(self, snapshot: Snapshot, now: float, silent: Container[str] = ()) -> int:
+        """How many replicas can serve at least one of their models. Those that are `silent` when asked for their models and
+        never answered anything are none: nobody can probe them, so nothing else would tell.
+        """
         good = {
-            candidate.replica.id for candidate in snapshot.everybody() if self.look(candidate, now).tier <= Tier.UNKNOWN
+            candidate.replica.id
+            for candidate in snapshot.everybody()
+            if self.look(candidate, now).tier <= Tier.UNKNOWN
+            and not (candidate.replica.id in silent and self._never_heard(candidate, now))
         }
         return len(good)
+
+    def _never_heard(self, candidate: Candidate, now: float) -> bool:
+        breaker = self.entry(candidate, now).breaker
+        return not (candidate.served or breaker.known or breaker.judge.heals)
 
     def well(self, replica: Replica, places: Iterable[Candidate], now: float) -> bool:
         """Whether a replica can serve one of these places at least; without any, whether nothing speaks against it."""

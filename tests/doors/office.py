@@ -21,14 +21,6 @@ from tests.support.world import backend, lesson, model
 HERE = ("127.0.0.1", 50_000)
 
 
-class Quiet(Counter):
-    """A learner that says who gave no answer, and why."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.silent: dict[str, str] = {}
-
-
 class Lost(Shelf):
     """A shared state that may be lost."""
 
@@ -45,7 +37,7 @@ class Office:
             "one", backend("pair", "one:1", "two:1", origins=("one",)), *[lesson(model("m", context=1000))] * 2
         )
         self.desk.add("two", backend("cloud", "c:1/base", origins=("two",)), lesson(model("org/big", "big")))
-        self.learner, self.shared = Quiet(), Lost()
+        self.learner, self.shared = Counter(), Lost()
         self.desk.tools.learner = cast("Learner", self.learner)
         self.desk.tools.shared = cast("Shared", self.shared)
         self.wrong: tuple[str, ...] = ()

@@ -66,6 +66,17 @@ def test_health_while_one_replica_is_usable(path: str) -> None:
     }
 
 
+def test_a_backend_that_is_refused_since_the_start_is_not_healthy() -> None:
+    """It is known by its name alone; until it was asked it may be anything, then it is what it said."""
+    desk = made()
+    desk.add("static", backend("c", "three:1"))
+    desk.add("other", backend("b", "one:1"))
+    assert asked(desk, "/health").json()["healthy_workers"] == len(desk.snapshot.replicas) == 2
+    desk.counter.silent.update(dict.fromkeys(desk.snapshot.replicas, "connection refused"))
+    assert (answer := asked(desk, "/health")).status_code == 503
+    assert answer.json()["healthy_workers"] == 0
+
+
 def test_health_without_any_replica() -> None:
     desk = Desk()
     desk.tools.shared.lost = ""

@@ -18,6 +18,7 @@ from autohedge.memory.registry import Registry
 from autohedge.memory.tuning import rules_of
 from autohedge.rules.breaker import DEFAULT, Options
 from autohedge.rules.standing import State, Tier, Via, Wish
+from autohedge.rules.streak import Streak
 from autohedge.settings.model import Settings
 from tests.memory.patients import A, C, D, S, Ward, busy, candidate, probed, snapshot
 from tests.support.world import backend, seen
@@ -68,6 +69,19 @@ def test_unknown_is_behind_the_known_and_still_usable() -> None:
     assert ward.health.look(new, ward.now).tier > ward.health.look(ONE, ward.now).tier
     assert ward.health.admit(new, ward.now).allowed
     assert ward.health.usable(snapshot(ONE, new), ward.now) == 2
+
+
+def test_one_that_never_told_anything_is_not_usable() -> None:
+    """Refused since the start and without a declared model it has no probe that could say so; /health must not count on it."""
+    ward = Ward()
+    dead, declared, heard = candidate("dead", ""), candidate("declared", "m"), candidate("heard", "")
+    ward.live(heard, A)
+    everybody = snapshot(dead, declared, heard)
+    assert ward.health.usable(everybody, ward.now) == 3
+    silent = {one.replica.id for one in (dead, declared, heard)}
+    assert ward.health.usable(everybody, ward.now, silent) == 2
+    eidex = Health(lambda: 0.5, None, rules=Rules(judge=Streak))
+    assert eidex.usable(snapshot(dead), 0.0, silent) == 1  # its own pings decide there, and it begins well
 
 
 def test_where_nobody_probes_unknown_is_good() -> None:

@@ -59,6 +59,7 @@ class Counter:
         self.asked: list[str] = []
         self.poked: list[str] = []
         self.closed: set[str] = set()
+        self.silent: dict[str, str] = {}
 
     async def count(self, candidate: Candidate, ask: Ask) -> Counted:
         self.asked.append(candidate.backend.name)
