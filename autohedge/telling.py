@@ -14,7 +14,7 @@ from autohedge.core.types import Attempt, Candidate, Door, Judgement, Outcome, V
 from autohedge.fallback import remains
 from autohedge.memory.retired import is_gone
 from autohedge.providers import DIALECTS
-from autohedge.rules.chain import Rung, RungKind
+from autohedge.rules.chain import RungKind, outside
 from autohedge.rules.retirement import Retired
 from autohedge.rules.standing import Tier
 from autohedge.rules.verdicts import MOVES_ON, judge
@@ -78,14 +78,18 @@ class Teller:
         self._tools.retirements.adapt(fact, self._instead, self._tools.wall())
 
     def _instead(self, model: str) -> str | None:
-        """The first model of the chain of `model` that somebody here can serve now; None when only an external rung could, or
-        another backend still has the model itself.
+        """What the first usable rung of the chain of `model` asks for: a model here, or the name of a rung that leads outside,
+        which the way through the chain finds by itself. None where no rung is usable, or another backend still has the model.
         """
         snapshot = self._tools.registry.snapshot
         if remains(snapshot.routes.get(model), self._tools.retirements):
             return None
         for rung in self._tools.chains.of(model):
-            for name in _named(rung):
+            if rung.kind is RungKind.EXTERNAL:
+                if any(map(self._usable, outside(snapshot, rung, model))):
+                    return rung.told
+                continue
+            for name in rung.models:
                 route = snapshot.routes.get(name)
                 if name != model and route is not None and any(map(self._usable, route.candidates)):
                     return name
@@ -95,7 +99,3 @@ class Teller:
         tools = self._tools
         known_gone = tools.retirements.fact_of(candidate) is not None
         return not known_gone and tools.health.look(candidate, tools.clock()).tier <= Tier.UNKNOWN
-
-
-def _named(rung: Rung) -> tuple[str, ...]:
-    return () if rung.kind is RungKind.EXTERNAL else rung.models

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autohedge.core.types import Attempt, Failure, Judgement, Outcome, Verdict
+from autohedge.fallback import redirected
 from autohedge.memory.meters import ATTEMPTS, FAILOVERS
 from autohedge.telling import Teller
 from tests.support.desk import Desk, call, run
@@ -117,3 +118,38 @@ def test_what_its_provider_does_not_know_is_told_once() -> None:
     assert [(fact.provider, fact.model, fact.door) for fact in desk.tools.retirements.facts] == [("b", "m", "chat")]
     assert [(each.model, each.target, each.failed) for each in desk.tools.retirements.redirects] == [("m", "other", 1)]
     assert desk.shelf.flushes == 1
+
+
+OUTSIDE = "{provider: openai-compatible, name: paid, endpoint: 'https://x.example/v1', model: x}"
+
+
+@pytest.mark.parametrize(
+    ("chain", "target"),
+    [
+        ("[{provider: swarm, models: [absent, other]}, %s]", "other"),
+        ("[%s, {provider: swarm, models: [other]}]", "paid"),
+        ("[{provider: swarm, models: [absent]}, %s, {provider: swarm, models: [other]}]", "paid"),
+    ],
+)
+def test_the_order_of_the_chain_stands_also_where_it_leads_outside(chain: str, target: str) -> None:
+    """Article 3.4: the first usable rung. One that leads outside is told by its name and found by the way through the chain."""
+    desk = desk_of("fallback_chain: " + chain % OUTSIDE)
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    for spec in desk.tools.chains.backends:
+        desk.add("chain", spec)
+    one = attempt(desk, Outcome(status=410, excerpt=b"{}"), Judgement(Verdict.RETIRED))
+    run(Teller(desk.tools).retired(call(asked="m"), one))
+    assert [(each.model, each.target) for each in desk.tools.retirements.redirects] == [("m", target)]
+    routes = desk.snapshot.routes
+    assert redirected("m", desk.tools, routes) == (target if target in routes else "m")
+
+
+def test_a_rung_outside_that_is_gone_as_well_is_passed_over() -> None:
+    desk = desk_of(f"fallback_chain: [{OUTSIDE}, {{provider: swarm, models: [other]}}]")
+    desk.add("b", backend("peer", "p:1"), lesson(model("other")))
+    for spec in desk.tools.chains.backends:
+        desk.add("chain", spec)
+    desk.tools.retirements.retire("paid", "x", "ann", desk.now)
+    one = attempt(desk, Outcome(status=410, excerpt=b"{}"), Judgement(Verdict.RETIRED))
+    run(Teller(desk.tools).retired(call(asked="m"), one))
+    assert [each.target for each in desk.tools.retirements.redirects] == ["other"]

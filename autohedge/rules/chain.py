@@ -152,7 +152,7 @@ class Plan:
     def _found(self, rung: Rung) -> Iterator[tuple[str, list[Candidate]]]:
         """Each model name of the rung with the candidates that serve it."""
         if rung.kind is RungKind.EXTERNAL:
-            yield from self._external(rung)
+            yield from _external(self._snapshot, rung, self._asked)
             return
         for name in rung.models or (self._asked,):
             route = self._snapshot.routes.get(name)
@@ -161,29 +161,37 @@ class Plan:
                 listed = [c for c in listed if c.kind is Kind.OLLAMA] or self._unasked_ollama(name)
             yield name, listed
 
-    def _external(self, rung: Rung) -> Iterator[tuple[str, list[Candidate]]]:
-        backend = self._snapshot.backends.get(rung.backend)
-        declared = backend.models[:1] if backend is not None else ()
-        for name in rung.models or declared or (self._asked,):
-            route = self._snapshot.routes.get(name)
-            listed = [c for c in route.candidates if c.backend.name == rung.backend] if route is not None else []
-            yield name, listed or self._unasked(rung.backend, name)
-
     def _unasked_ollama(self, name: str) -> list[Candidate]:
         """Replicas of Ollama backends that were never heard: they may have the model; those that were heard have not."""
         names = [
             spec.name for spec in self._snapshot.backends.values() if spec.kind is Kind.OLLAMA and not spec.external
         ]
         heard = self._snapshot.lessons
-        return [c for backend in names for c in self._unasked(backend, name) if c.replica.id not in heard]
+        return [c for backend in names for c in _unasked(self._snapshot, backend, name) if c.replica.id not in heard]
 
-    def _unasked(self, backend: str, name: str) -> list[Candidate]:
-        spec = self._snapshot.backends.get(backend)
-        if spec is None:
-            return []
-        replicas = [replica for replica in self._snapshot.replicas.values() if replica.backend == backend]
-        served = spec.aliases.get(name, name)
-        return [Candidate(replica, spec, spec.kind, served, spec.hints, known=False) for replica in replicas]
+
+def outside(snapshot: Snapshot, rung: Rung, asked: str) -> Iterator[Candidate]:
+    """Every place of an external rung, for a request that asks for the model `asked`."""
+    for _, found in _external(snapshot, rung, asked):
+        yield from found
+
+
+def _external(snapshot: Snapshot, rung: Rung, asked: str) -> Iterator[tuple[str, list[Candidate]]]:
+    backend = snapshot.backends.get(rung.backend)
+    declared = backend.models[:1] if backend is not None else ()
+    for name in rung.models or declared or (asked,):
+        route = snapshot.routes.get(name)
+        listed = [c for c in route.candidates if c.backend.name == rung.backend] if route is not None else []
+        yield name, listed or _unasked(snapshot, rung.backend, name)
+
+
+def _unasked(snapshot: Snapshot, backend: str, name: str) -> list[Candidate]:
+    spec = snapshot.backends.get(backend)
+    if spec is None:
+        return []
+    replicas = [replica for replica in snapshot.replicas.values() if replica.backend == backend]
+    served = spec.aliases.get(name, name)
+    return [Candidate(replica, spec, spec.kind, served, spec.hints, known=False) for replica in replicas]
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:
