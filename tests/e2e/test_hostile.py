@@ -19,6 +19,7 @@ from tests.e2e.habits.engines import Keeper, keeper, sample
 from tests.e2e.habits.exchange import exchange, post
 from tests.e2e.habits.made import CHAT, HELLO
 from tests.e2e.habits.mutants import requests
+from tests.support.fair import slowness
 from tests.support.processes import Child, edge, ending
 
 CONFIG = """
@@ -128,7 +129,7 @@ def test_ten_thousand_bodies(tmp_path: Path) -> None:
             assert len(answer.body) < 64 << 10, request
     assert "Traceback" not in output
     assert growth < GROWTH
-    assert worked < 60
+    assert worked < 60 * slowness()
 
 
 def offspring(pid: int) -> list[int]:

@@ -21,6 +21,7 @@ from autohedge.wire.answer import Answer
 from autohedge.wire.connection import Options
 from autohedge.wire.errors import WireError
 from autohedge.wire.pool import Pool
+from tests.support.fair import Watch, slowness
 from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, body_of, house, pair, run
 
 LIMIT = SERVER.replace("grace", "max_body_bytes: 2000000, grace") + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'
@@ -179,9 +180,9 @@ def test_a_body_of_32_mib_is_in_nobody_s_way(make: Callable[[], bytes], context:
             assert (await edge.chat()).status == 200
             edge.house.tools.attempter._pool_of = _Nowhere
             worst = [await _worst_lag(edge, body)]
-            while worst[-1] > 0.1 and len(worst) < 3:  # the machine may be busy with something else
+            while worst[-1] > 0.1 and len(worst) < 3:
                 worst.append(await _worst_lag(edge, body))
-            assert min(worst) < 0.1, f"others waited {worst} s"
+            assert min(worst) < 0.1 * slowness(), f"others waited {worst} s"
 
     run(main())
 
@@ -212,22 +213,22 @@ class _Nowhere(Pool):
 
 
 async def _lag(lags: list[float]) -> None:
-    """Note how late the loop is, for ever."""
+    """Note how late the loop is, for ever; a processor that others have does not count."""
     while True:
-        before = time.perf_counter()
+        watch = Watch()
         await asyncio.sleep(0.001)
-        lags.append(time.perf_counter() - before - 0.001)
+        lags.append(watch.seconds - 0.001)
 
 
 def test_a_body_of_one_mib_is_checked_in_ten_milliseconds() -> None:
-    """Issue 2: from the whole body to the plan, at best of five."""
+    """Issue 2: from the whole body to the plan, at best of five, in processor time."""
 
     async def main() -> None:
         async with alone(context=10**9) as edge:
             body = body_of(MIB)
             assert (await edge.post(body)).status == 200
             own = min([await _own_time(edge, body) for _ in range(5)])
-            assert own < 0.010, f"{own * 1000:.1f} ms"
+            assert own < 0.010 * slowness(), f"{own * 1000:.1f} ms"
 
     run(main())
 
@@ -241,12 +242,12 @@ async def _own_time(edge: Edge, body: bytes) -> float:
 
     async def timed(call: Any, out: Any) -> None:
         nonlocal began
-        began = time.perf_counter()
+        began = time.process_time()
         await serve(relay, call, out)
 
     def reached(candidate: Any) -> Any:
         nonlocal took
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         return pool_of(candidate)
 
     relay.serve = timed  # type: ignore[method-assign]

@@ -21,6 +21,7 @@ from autohedge.rules.standing import State, Tier, Via, Wish
 from autohedge.rules.streak import Streak
 from autohedge.settings.model import Settings
 from tests.memory.patients import A, C, D, S, Ward, busy, candidate, probed, snapshot
+from tests.support.fair import slowness
 from tests.support.world import backend, seen
 
 ONE, TWO, THREE = candidate("h1"), candidate("h2"), candidate("h3")
@@ -553,15 +554,15 @@ def test_it_is_fast() -> None:
     health.look(ONE, 0.0)
 
     def round_of(number: int) -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(number):
             health.look(ONE, 1.0)
             attempt.stamp = health.admit(ONE, 1.0).stamp
             health.record(attempt, 1.0)
-        return (time.perf_counter() - began) / number
+        return (time.process_time() - began) / number
 
     best = min(round_of(2000) for _ in range(10))
-    assert best < 10e-6
+    assert best < 10e-6 * slowness()
 
 
 def test_a_replica_without_a_place_is_well_until_something_speaks_against_it() -> None:

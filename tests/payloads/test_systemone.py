@@ -32,6 +32,7 @@ from tests.payloads.decisions import (
     recorded,
     score,
 )
+from tests.support.fair import slowness
 
 SGLANG, CPP, OLLAMA, TYPESAFE, SOME = Kind.SGLANG, Kind.LLAMACPP, Kind.OLLAMA, Kind.TYPESAFE, Kind.SYSTEMONE
 CHOICE: dict[str, Any] = {"type": "choice", "instructions": "Tone?"}
@@ -187,7 +188,7 @@ def test_no_more_than_so_many_findings() -> None:
         reading = read(body)
         started = time.process_time()
         found = reading.findings(SGLANG)
-        assert time.process_time() - started < 0.03
+        assert time.process_time() - started < 0.03 * slowness()
         assert 0 < len(found) <= MOST
     assert len(against(TYPESAFE, asking(NOUL, assets=dict.fromkeys(many, 1)))) == MOST
 
@@ -335,7 +336,7 @@ def test_a_body_of_4_kb_is_checked_in_no_time(state: Any, most: float) -> None:
             assert reading.findings(SGLANG) == ()
             assert key_of(reading.ask) is not None
         best = min(best, (time.process_time() - started) / 50)
-    assert best < most
+    assert best < most * slowness()
 
 
 @pytest.mark.parametrize(("kind", "at"), [(SGLANG, 1), (CPP, 2)], ids=["sglang", "llamacpp"])

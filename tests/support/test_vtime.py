@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.support.fair import slowness
 from tests.support.vtime import now, run
 
 
@@ -22,9 +23,9 @@ def test_an_hour_takes_no_time() -> None:
             assert now() == pytest.approx(30)
         return now()
 
-    started = time.perf_counter()
+    started = time.process_time()
     assert run(main()) == pytest.approx(3600)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < slowness()
 
 
 def test_a_wait_without_end_fails_at_once() -> None:
