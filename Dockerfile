@@ -17,8 +17,8 @@ COPY autohedge ./autohedge
 ARG VERSION=""
 RUN test -z "$VERSION" || sed -i "s|^__version__ = .*|__version__ = \"$VERSION\"|" autohedge/__init__.py
 RUN python -m pip --python /opt/autohedge/bin/python install --no-compile --no-deps .
-COPY image/trim.py ./
-RUN python trim.py /opt/autohedge/bin/python /opt/autohedge/lib/python3.11/site-packages
+COPY image/trim.py image/used.py ./
+RUN python trim.py /opt/autohedge/bin/python /opt/autohedge/lib/python3.11/site-packages && cp used.py /opt/autohedge/
 
 FROM python:3.11-slim
 ARG VERSION=""
@@ -30,8 +30,8 @@ COPY --from=build /opt/autohedge /opt/autohedge
 ENV PATH=/opt/autohedge/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     AUTOHEDGE_DATA=/var/lib/autohedge
-# The first run, as root, leaves the bytecode of the standard library that the base image comes without; and proves the copy.
-RUN autohedge version \
+# The first imports, as root, leave the bytecode of the standard library that the base image comes without; and prove the copy.
+RUN python /opt/autohedge/used.py >/dev/null \
     && mkdir -p /app/config /var/lib/autohedge \
     && chown 10001:10001 /var/lib/autohedge
 USER 10001:10001

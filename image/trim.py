@@ -6,7 +6,7 @@ Rules
 - Goes: sources of compiled modules, type stubs, tests, zstandard's second backend (CPython takes the first), pydantic's first life.
 - Compiled modules lose what the loader does not read: the debug information behind their last segment, which is most of some
   wheels. They work as before; a crash names no line in them.
-- Bytecode stands only for what the commands import, and is not checked against the source: nothing is written at run time.
+- Bytecode stands only for what AutoHedge may import (used.py), and is not checked against the source: nothing is written at run time.
   That of others' packages comes without docstrings; their sources keep them.
 - Licences stay; of the metadata the head, without the README in it.
 """
@@ -35,10 +35,7 @@ LEFTOVERS = (
     "pydantic/mypy.py",
 )
 FOLDERS = ("tests", "test", "pydantic/v1")
-USED = "autohedge.cli"  # imports every command
-LIST = (
-    f"import json, sys, {USED}; print(json.dumps([getattr(m, '__file__', None) for m in list(sys.modules.values())]))"
-)
+USED = Path(__file__).with_name("used.py")
 
 
 def shorten(path: Path) -> None:
@@ -87,8 +84,8 @@ def main(python: str, folder: Path) -> None:
         shorten(path)
     for path in folder.glob("*.dist-info/METADATA"):
         path.write_bytes(path.read_bytes().partition(b"\n\n")[0] + b"\n\n")
-    done = subprocess.run([python, "-B", "-c", LIST], check=True, capture_output=True, text=True)  # noqa: S603 - our own
-    files = {Path(name) for name in json.loads(done.stdout) if name} | set((folder / "autohedge").rglob("*.py"))
+    done = subprocess.run([python, "-B", str(USED)], check=True, capture_output=True, text=True)  # noqa: S603 - our own
+    files = {Path(name) for name in json.loads(done.stdout)} | set((folder / "autohedge").rglob("*.py"))
     for path in sorted(files):
         if path.suffix == ".py" and path.is_relative_to(folder):
             compiled(path, ours=path.is_relative_to(folder / "autohedge"))

@@ -6,6 +6,7 @@ That it builds, how large it is and that it drains is seen on a real engine by `
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 import shutil
 import subprocess
@@ -134,6 +135,16 @@ def test_what_is_no_compiled_module_is_left_alone(tmp_path: Path) -> None:
     path.write_bytes(b"INPUT ( libx.so.1 )")
     script("trim").shorten(path)
     assert path.read_bytes() == b"INPUT ( libx.so.1 )"
+
+
+def test_bytecode_is_written_for_whatever_may_be_imported() -> None:
+    """Who runs in the image may not write any: what a configuration alone imports would be compiled at every start."""
+    done = subprocess.run([sys.executable, ROOT / "image" / "used.py"], capture_output=True, text=True, check=True)
+    files = json.loads(done.stdout)
+    ours = {str(path.relative_to(ROOT)) for path in (ROOT / "autohedge").rglob("*.py") if path.parent.name != "demo"}
+    assert ours - {"autohedge/__main__.py"} <= {file.removeprefix(f"{ROOT}/") for file in files}
+    for name in ("docker", "redis", "smtplib"):
+        assert any(f"/{name}" in file for file in files)
 
 
 def test_bytecode_without_docstrings_does_the_same(tmp_path: Path) -> None:
