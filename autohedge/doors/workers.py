@@ -11,6 +11,8 @@ Rules
   resolve yet is taken where every network is allowed; whoever connects looks again.
 - Workers are those of the file and the registered ones. What other sources found is no worker: /admin/replicas has all.
 - A change is answered when the shared state has it, or is lost: what was accepted outlives a kill -9 right afterwards.
+- Whoever asks for one worker hears what any process was told of it before, also a moment ago; the list, and requests, follow
+  within a quarter of a second.
 - Load is what is under way: here, and at the other processes of this machine as they told it last.
 
 It must not know: how workers are kept, the ring, probes.
@@ -35,7 +37,7 @@ from autohedge.doors.asked import body_of, object_in
 from autohedge.memory.merging import endpoint
 from autohedge.rules.reach import Ip, address_in, disguised, heard, itself, refused
 from autohedge.settings.workers import REGULAR, place_of
-from autohedge.sources.workers import MOST, Full, Registered, Taken, WorkersSource, guarded
+from autohedge.sources.workers import KEY, MOST, Full, Registered, Taken, WorkersSource, guarded
 from autohedge.tools import Tools
 
 LOGGER = logging.getLogger("autohedge.workers")
@@ -47,6 +49,7 @@ OURSELVES = "AutoHedge cannot be a worker of its own"
 LONGEST = 512  # characters of a model's name or a label
 LABELS = 64
 URL_LENGTH = 2048
+ID_LENGTH = 36  # of a UUID
 HIGHEST = (1 << 31) - 1  # of a priority: one that clients cannot read would keep the whole list from them
 
 
@@ -65,6 +68,7 @@ def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple)
         """Register a worker; it may be asked from now on."""
         worker = worker_in(await _object(request, tools.settings.server.max_body_bytes))
         await _may_be_there(worker.address, tools)
+        await _refresh(tools, worker.id)
         try:
             worker = source.add(worker)
         except Taken:
@@ -92,12 +96,13 @@ def workers_routes(tools: Tools, source: WorkersSource, others: Counted = tuple)
 
     @router.api_route("/workers/{worker_id}", methods=READ)
     async def one(worker_id: str) -> JSONResponse:
-        return JSONResponse(Pictures(tools, others()).of([_known(source, worker_id)])[0])
+        worker = await _known(tools, source, worker_id)
+        return JSONResponse(Pictures(tools, others()).of([worker])[0])
 
     @router.delete("/workers/{worker_id}")
     async def remove(worker_id: str, request: Request) -> JSONResponse:
         """Forget a worker; what it is answering now ends in peace."""
-        worker = _known(source, worker_id)
+        worker = await _known(tools, source, worker_id)
         source.remove(worker.id)
         await tools.shared.flushed()
         _log(request, "removed", worker)
@@ -198,11 +203,18 @@ def _of_this_machine(address: Ip) -> bool:
         return False
 
 
-def _known(source: WorkersSource, name: str) -> Registered:
+async def _known(tools: Tools, source: WorkersSource, name: str) -> Registered:
+    await _refresh(tools, name)
     worker = source.get(name)
     if worker is None:
         raise NotFound("worker not found", code="WORKER_NOT_FOUND")
     return worker
+
+
+async def _refresh(tools: Tools, name: str) -> None:
+    """Hear what other processes were told of a worker."""
+    if len(name) == ID_LENGTH:  # else it is none of ours, and no key to ask for
+        await tools.shared.refresh(KEY + name)
 
 
 def _bad(message: str) -> BadRequest:

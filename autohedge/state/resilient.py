@@ -2,7 +2,8 @@
 
 What each caller may use
   a request   get_local, under, put_soon, delete_soon, count_soon: no wait, no failure, whatever the store does
-  a watcher   lease, release, ready, flushed, totals: at most some seconds; so does who changed what must outlive a kill -9
+  a watcher   lease, release, ready, flushed, refresh, totals: at most some seconds; so does who changed what must outlive a
+              kill -9, or wants to know what another process was told a moment ago
   the app     run, close
 
 Rules (design, decision 8)
@@ -134,6 +135,18 @@ class Shared:
     async def flushed(self, patience: float = WRITTEN) -> bool:
         """Wait until the store has every write, at most `patience` seconds; False at once while it is lost."""
         return not self.lost and await _within(patience, self._quiet)
+
+    async def refresh(self, key: str) -> None:
+        """Take in what the store has under `key` now; a message about it may be on the way still. Not while it is lost."""
+        if self.lost:
+            return
+        with suppress(StateLost, TimeoutError):
+            async with asyncio.timeout(WRITTEN):
+                text = await self._store.get(key)
+            found = None if text is None else read(text)
+            if found is not None and not found.over(self._clock()):
+                self._take_in([(key, found)])
+                self._stir()
 
     async def lease(self, key: str, seconds: float) -> bool:
         """Take or extend a lease. True while the store is lost: each worker then does the work, rather than none."""

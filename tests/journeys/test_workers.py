@@ -136,6 +136,25 @@ def test_what_one_process_registers_the_others_know_within_a_second(store: str, 
             redis.stop()
 
 
+def test_what_one_process_has_accepted_holds_at_the_others_at_once(tmp_path: Path) -> None:
+    """Connections of one client may lead to several processes: 57 of 200 workers that were removed right after they had been
+    registered were unknown there, and stayed.
+    """
+    env = {"AUTOHEDGE_DATA": str(tmp_path)}
+
+    async def main() -> None:
+        async with house(EMPTY, env=env) as here, house(EMPTY, env=env) as there:
+            for number in range(20):
+                url = f"http://127.0.0.1:{number + 1}"
+                path = f"/workers/{await register(here, url, model_id='m')}"
+                assert (await there.get(path)).status_code == 200
+                assert (await there.post({"url": url, "model_id": "other"}, "/workers")).status == 409
+                assert [(await edge.get(path, "DELETE")).status_code for edge in (there, here)] == [202, 404]
+                assert [(await edge.get(path)).status_code for edge in (there, here)] == [404, 404]
+
+    run(main())
+
+
 def test_a_token_is_asked_for_and_no_secret_is_told() -> None:
     """E57: `admin.token` guards the workers API; neither it nor a body stands in an answer."""
     config = EMPTY + "admin: {token: sesame}\n"

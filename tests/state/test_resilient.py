@@ -135,6 +135,29 @@ def test_others_are_told() -> None:
     play(main())
 
 
+def test_what_another_process_has_just_written_can_be_asked_for() -> None:
+    """Before its message comes: a value, a removal, and nothing of what is no fact or over."""
+
+    async def main() -> None:
+        place = Place()
+        me = share(place)
+        seen: list[Value | None] = []
+        me.on_change("k", lambda _key, value: seen.append(value))
+        async with running(me):
+            assert await me.ready(5)
+            for number, value in enumerate(({"n": 1}, None), 1):
+                place.keys["k"] = entry(value, clock() + number).text
+                await me.refresh("k")
+                assert (me.get_local("k"), len(seen)) == (value, number)
+            assert seen == [{"n": 1}, None]
+            place.keys["count"], place.keys["over"] = "5", entry({"n": 1}, clock(), clock() - 1).text
+            for key in ("count", "over", "none"):
+                await me.refresh(key)
+                assert me.get_local(key) is None
+
+    play(main())
+
+
 def test_what_was_there_before_is_told_too() -> None:
     """A restart: what the store has is read before `ready`; a late listener hears it at once; foreign keys are no facts."""
 
@@ -314,6 +337,7 @@ def test_a_loss_is_told_and_nothing_fails(caplog: pytest.LogCaptureFixture) -> N
             me.count_soon("c", 5)
             assert me.under("") == {"k": {"n": 2}, "l": {"n": 3}}
             assert not await me.flushed(100)
+            await me.refresh("l")
             with pytest.raises(StateLost):
                 await me.totals("c")
             await asyncio.sleep(60)

@@ -46,6 +46,9 @@ class Shelf:
     def on_change(self, prefix: str, callback: Callable[[str, Mapping[str, Any] | None], object]) -> None:
         """Nobody else writes."""
 
+    async def refresh(self, key: str) -> None:
+        """Nobody else writes."""
+
     async def flushed(self, patience: float = 1.0) -> bool:
         self.flushes += 1
         return True
