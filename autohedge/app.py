@@ -176,7 +176,8 @@ class House:
             self.sharing.count(f"{host}:{self.env[WORKER]}", self._counted)
         pace = Pace(settings.learning.interval, settings.learning.parallel, settings.timeouts.count)
         self.learner = Learner(self.registry, asker, time.time, pace)
-        hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed, self._gone)
+        barred = self.retirements.reason_against
+        hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed, self._gone, barred)
         self.probers = Probers(Means(self.registry, self.health, asker, random.random, hooks), settings)
         silent, startup = (lambda: self.learner.silent), settings.startup
         leads = lambda: self.sharing.leads  # noqa: E731

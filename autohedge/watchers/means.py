@@ -24,7 +24,8 @@ LAG = 1.0  # seconds by which our own loop may be late
 class Hooks:
     """`lease`: whether this process may probe the replica with that name ("probe:" and its id), asked before each probe.
     `publish` hears every result as it was counted. `poke` asks for a new lesson of a replica. `freed` hears of seats that are
-    given back. `gone` hears of an answer that a model or its provider is gone for good, and at which door.
+    given back. `gone` hears of an answer that a model or its provider is gone for good, and at which door;
+    `barred` tells why a place that is gone is not asked any more, "" where it is.
     """
 
     lease: Callable[[str], bool] = lambda _name: True
@@ -32,6 +33,7 @@ class Hooks:
     poke: Callable[[str], None] = lambda _replica: None
     freed: Callable[[Replica], None] = lambda _replica: None
     gone: Callable[[Candidate, Judgement, Outcome, Door], object] = lambda *_: None
+    barred: Callable[[Candidate], str] = lambda _candidate: ""
 
 
 @dataclass(frozen=True, slots=True)

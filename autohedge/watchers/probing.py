@@ -10,7 +10,8 @@ Rules
 - A verdict against a replica that came while our own loop was late is thrown away (T89).
 - A door that does not suit the model is followed by the next one; the one that answers is kept, and after a while the
   likeliest is tried again.
-- A probe that hears that its model is gone for good makes that a fact, before a caller meets it.
+- A probe that hears that its model is gone for good makes that a fact, before a caller meets it. What is gone is not probed:
+  the re-check looks at it, ever more rarely.
 - Another worker may have the lease of a replica: then it probes, and we hear of it.
 
 It must not know: how HTTP is spoken, what a breaker does with a verdict, who reads the results.
@@ -212,6 +213,8 @@ class Prober:
             return "it has not told its models yet"
         if not turn.doors:
             return "it has no door that a probe could use"
+        if gone := self._means.hooks.barred(candidate):
+            return gone
         if not seat.free or (slots is not None and seat.in_flight >= slots):
             return "every place on it is taken by live requests"
         return ""

@@ -123,6 +123,22 @@ def test_a_model_gone_dumb_is_out_under_full_traffic(text: str) -> None:
     run(bounded())
 
 
+def test_a_probe_finds_the_end_and_lets_it_rest() -> None:
+    """d3, B107: no caller meets the 410 that a probe met, and what is retired is not probed any more."""
+
+    async def main() -> None:
+        one = SampleEngine("openai-compatible", model="m", faults=["B107"])
+        async with house(APART + QUICK, env=PROBING, one=one, two=vllm()) as edge:
+            await eventually(lambda: bool(edge.house.retirements.facts))
+            asked, probed = one.received[CHAT], edge.two.received[CHAT]
+            heard = await edge.chat()
+            assert (heard.status, heard.backend, heard.attempts) == (200, "second", 1)
+            await eventually(lambda: edge.two.received[CHAT] >= probed + 6)
+            assert one.received[CHAT] == asked
+
+    run(main())
+
+
 def test_a_paid_provider_is_not_probed() -> None:
     """The article's third rung costs money with every question."""
     config = ALONE.replace(

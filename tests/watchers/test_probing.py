@@ -636,6 +636,32 @@ def test_a_probe_that_hears_of_the_end_makes_it_a_fact() -> None:
     assert set(told) == {("b@h1:8000", Verdict.RETIRED, 410, Door.CHAT)}
 
 
+def test_what_is_gone_is_not_probed() -> None:
+    """d3, acceptance 2: "no request sent to it"; a probe every ten seconds would be one. The re-check has its own pace."""
+    world = World()
+    world.add("b", "h1")
+    engine = world.engines["h1"]
+    gone: list[str] = []
+    prober = world.prober(Hooks(barred=lambda _candidate: "model m of b is retired" if gone else ""))
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(prober.run())
+            await asyncio.sleep(30.0)
+            asked = len(engine.inferences)
+            assert asked >= 3
+            gone.append("410")
+            await asyncio.sleep(120.0)
+            assert len(engine.inferences) == asked
+            assert world.shown(ONE)["not_probed"] == "model m of b is retired"
+            gone.clear()
+            await asyncio.sleep(30.0)
+            assert len(engine.inferences) > asked
+            task.cancel()
+
+    run(main())
+
+
 def test_an_ollama_model_is_neither_loaded_nor_kept() -> None:
     """B14: not in /api/ps, not asked. Loaded: asked until there is evidence, then only while somebody uses it."""
     world = World()
