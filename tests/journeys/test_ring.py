@@ -166,7 +166,7 @@ def test_documents_stay_while_workers_are_first_heard() -> None:
 
     async def main() -> None:
         workers = [SampleEngine("systemone", model="dex", latency=0.02) for _ in range(3)]
-        config = THREE.replace("{ROUTING}", "{}") + "probe: {interval: 100ms, timeout: 1s}\n"
+        config = THREE.replace("{ROUTING}", "{}") + "probe: {interval: 100ms, timeout: 20s}\n"
         async with house(
             config, env={"AUTOHEDGE_PROBE_ENABLED": "true"}, one=workers[0], two=workers[1], six=workers[2]
         ) as edge:
