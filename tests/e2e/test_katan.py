@@ -108,7 +108,7 @@ def test_the_stream_is_katan_s_own(side: Side) -> None:
         with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, headers=headers) as answer:
             texts = b"".join(answer.iter_raw()).split(b"\n\n")
         read = [
-            text if text in (b"", b"data: [DONE]") else json.loads(re.sub(rb"\d", b"0", text[6:])) for text in texts
+            text if text in (b"", b"data: [DONE]") else json.loads(re.sub(rb"\d", b"1", text[6:])) for text in texts
         ]
         return [{**event, "id": 0, "created": 0} if isinstance(event, dict) else event for event in read]
 

@@ -27,7 +27,7 @@ class Engine(DockerStub):
 
 def played(tmp_path: Path, main: Callable[[Engine, EngineSource], Coroutine[Any, Any, None]]) -> None:
     with Engine(tmp_path / "docker.sock") as engine:
-        text = f"sources: {{docker: {{enabled: true, host: '{engine.host}', network: {NET}, timeout: 300ms}}}}\n"
+        text = f"sources: {{docker: {{enabled: true, host: '{engine.host}', network: {NET}, timeout: 30s}}}}\n"
         source = docker_source(load_text(text, "c.yaml", {}, str).settings.sources.docker)
         try:
             asyncio.run(main(engine, source))
