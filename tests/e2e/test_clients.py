@@ -116,7 +116,7 @@ def meant(request: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
 
 @pytest.mark.parametrize("name", POSTS)
 def test_nothing_is_changed_on_the_way(kitchen: Kitchen, name: str) -> None:
-    """(b) B59, B61, B62: body to the byte, end-to-end headers in their order with repeats, nothing added; Host and length ours."""
+    """(b) B59, B61, B62: body to the byte, end-to-end headers in their order with repeats; Host, length and the mark of CDN-Loop ours."""
     request = POSTS[name]
     heard, kept = through(kitchen, request, f"{list(POSTS).index(name)}")
     headers, body = meant(request)
@@ -124,8 +124,9 @@ def test_nothing_is_changed_on_the_way(kitchen: Kitchen, name: str) -> None:
     if b"/deployments/" in request.split(b"\r\n", 1)[0]:
         body = with_deployment(body)
     assert kept.body == body
-    arrived = [pair for pair in kept.headers if pair[0] not in {b"host", b"content-length", b"x-habit"}]
+    *arrived, (loop, mark) = [pair for pair in kept.headers if pair[0] not in {b"host", b"content-length", b"x-habit"}]
     assert arrived == headers
+    assert (loop, mark.startswith(b"autohedge-")) == (b"cdn-loop", True)
     assert [value for key, value in kept.headers if key == b"host"] == [kitchen.keeper.url[7:].encode()]
     assert [value for key, value in kept.headers if key == b"content-length"] == [b"%d" % len(kept.body)]
     assert kept.line.startswith(b"POST /v1/")

@@ -78,7 +78,6 @@ def test_an_invalid_change_changes_nothing(text: str, tmp_path: Path, caplog: py
                 path.write_text(text)
             else:
                 path.unlink()
-            _hang_up()
             await eventually(lambda: _told(caplog, "the changed configuration is wrong") > 0)
             await asyncio.sleep(0.35)  # longer than the look at the file: nothing is told twice
             assert _told(caplog, "the changed configuration is wrong") == 1
