@@ -12,9 +12,11 @@ It must not know: Redis, SQLite, or what is kept.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+Put = tuple[str, str, float | None]  # key, value, seconds to live
 
 
 class StateLost(Exception):  # noqa: N818 - the word that people read
@@ -33,6 +35,9 @@ class Store(Protocol):
 
     async def put(self, key: str, value: str, ttl: float | None = None) -> None:
         """Set `key`, whatever it held; an earlier time to live is replaced."""
+
+    async def put_all(self, facts: Sequence[Put]) -> None:
+        """The same for many, in one question: who writes a hundred waits once. Where it fails, some may have been written."""
 
     async def delete(self, key: str) -> None:
         """Remove `key`; nothing happens when there is none."""

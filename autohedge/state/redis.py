@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -29,7 +29,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from autohedge.settings.addresses import Sentinels, parse_sentinels
-from autohedge.state.contract import StateLost
+from autohedge.state.contract import Put, StateLost
 
 CONNECT = 1.0  # seconds
 COMMAND = 1.0  # seconds
@@ -105,12 +105,19 @@ class RedisStore:
 
     async def put(self, key: str, value: str, ttl: float | None = None) -> None:
         """See the contract."""
-        if ttl is not None and ttl <= 0:
-            await self.delete(key)
-        elif ttl is None:
-            await self._ask("SET", self._prefix + key, value)
-        else:
-            await self._ask("SET", self._prefix + key, value, "PX", _millis(ttl))
+        await self.put_all([(key, value, ttl)])
+
+    async def put_all(self, facts: Sequence[Put]) -> None:
+        """See the contract."""
+        self._check_open()
+        async with _translated(), self._client.pipeline(transaction=False) as asked:
+            for key, value, ttl in facts:
+                name = self._prefix + key
+                if ttl is not None and ttl <= 0:
+                    asked.delete(name)
+                else:
+                    asked.set(name, value, px=None if ttl is None else _millis(ttl))
+            await asked.execute()
 
     async def delete(self, key: str) -> None:
         """See the contract."""

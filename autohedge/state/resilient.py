@@ -328,9 +328,11 @@ class Shared:
 
     async def _send_facts(self, facts: list[tuple[str, Entry]]) -> None:
         """The message comes last: a fact counts as sent when the others were told, too."""
-        for key, held in facts:
-            await self._store.put(key, held.text, None if held.until is None else held.until - self._clock())
         if facts:
+            now = self._clock()
+            await self._store.put_all(
+                [(key, held.text, None if held.until is None else held.until - now) for key, held in facts]
+            )
             told = {"from": self._name, "facts": {key: held.text for key, held in facts}}
             await self._store.publish(TOPIC, json.dumps(told))
         for key, held in facts:

@@ -16,14 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from autohedge.state.contract import StateLost
+from autohedge.state.contract import Put, StateLost
 from autohedge.state.sqlite_file import identity, is_busy, opened, reason_of
 
 LOGGER = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ TIDY = 60.0  # seconds between two removals of what is over
 
 T = TypeVar("T")
 _ALIVE = "(until IS NULL OR until > :now)"
+_DELETE = "DELETE FROM kept WHERE key = ?"
 _PUT = (
     "INSERT INTO kept (key, value, until) VALUES (:key, :value, :until) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, until = excluded.until"
@@ -74,18 +75,25 @@ class SqliteStore:
 
     async def put(self, key: str, value: str, ttl: float | None = None) -> None:
         """See the contract."""
-        if ttl is not None and ttl <= 0:
-            return await self.delete(key)
+        await self.put_all([(key, value, ttl)])
+
+    async def put_all(self, facts: Sequence[Put]) -> None:
+        """See the contract."""
 
         def work(db: sqlite3.Connection) -> None:
-            db.execute(_PUT, {"key": key, "value": value, "until": self._until(ttl)})
+            with _written(db):
+                for key, value, ttl in facts:
+                    if ttl is not None and ttl <= 0:
+                        db.execute(_DELETE, (key,))
+                    else:
+                        db.execute(_PUT, {"key": key, "value": value, "until": self._until(ttl)})
             self._tidy(db)
 
-        return await self._do(work)
+        await self._do(work)
 
     async def delete(self, key: str) -> None:
         """See the contract."""
-        await self._do(lambda db: db.execute("DELETE FROM kept WHERE key = ?", (key,)))
+        await self._do(lambda db: db.execute(_DELETE, (key,)))
 
     async def scan(self, prefix: str) -> dict[str, str]:
         """See the contract."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from autohedge.state.contract import StateLost
+from autohedge.state.contract import Put, StateLost
 from autohedge.state.resilient import MARK
 from tests.support.vtime import now
 
@@ -67,6 +67,10 @@ class FakeStore:
             self.place.writes.append(key)
         self.place.keys[key] = value
         self.place.ends[key] = None if ttl is None else now() + ttl
+
+    async def put_all(self, facts: Sequence[Put]) -> None:
+        for fact in facts:
+            await self.put(*fact)
 
     async def delete(self, key: str) -> None:
         await self._reach(write=True)

@@ -49,6 +49,25 @@ def test_what_is_put_is_got(make: Make, value: str) -> None:
     run(main())
 
 
+def test_many_are_put_with_one_question(make: Make) -> None:
+    """Each with its own time to live; of a key that stands twice the last counts; none at all is no question too many."""
+
+    async def main() -> None:
+        store, other = make(), make()
+        async with opened(store, other):
+            await store.put("d", "before")
+            await store.put_all([])
+            await store.put_all([("a", "1", None), ("b", "2", 60), ("c", "3", 0.01), ("a", "4", 60), ("d", "5", 0)])
+
+            async def ended() -> bool:
+                return await other.get("c") is None
+
+            await poll(ended)
+            assert await other.scan("") == {"a": "4", "b": "2"}
+
+    run(main())
+
+
 def test_a_time_to_live_ends(make: Make) -> None:
     """A later put replaces it, also by none; what is already over is gone."""
 

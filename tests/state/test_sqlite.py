@@ -93,12 +93,12 @@ def test_the_loop_never_waits_for_the_file(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_disk_that_hangs_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what was given up while waiting for its turn is not written later."""
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
 
     async def main() -> None:
         store = SqliteStore(tmp_path / "state.db", time.time)
         async with opened(store):
             await store.put("k", "v")
+            monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
             store._thread.submit(time.sleep, 0.3)
             with pytest.raises(StateLost, match="does not answer"):
                 await store.put("k", "w")
