@@ -16,7 +16,7 @@ DROP = struct.pack("HBBI", 0x06, 0, 0, 0)  # a filter's whole program: return 0 
 async def cut(transport: asyncio.BaseTransport) -> None:
     """From now on nothing arrives there. It says nothing either, since it waits for no acknowledgement any more."""
     sock = transport.get_extra_info("socket")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)) != bytes(4):  # noqa: ASYNC110 - the kernel's matter
             await asyncio.sleep(0.001)
     rules = ctypes.create_string_buffer(DROP)
