@@ -53,10 +53,12 @@ docs: $(VENV)/.dev ## Write the computed parts of the documentation
 
 clean: ## Remove everything that was built or installed here
 	rm -rf $(VENV) .bench .deep .fast .autohedge build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find autohedge -name __pycache__ -prune -exec rm -rf {} +
 
 .fast/built: $(VENV)/.dev fast.py $(shell find autohedge -name '*.py')
 	rm -rf .fast && mkdir .fast && cp -r autohedge .fast/
 	$(BIN)/python fast.py .fast
+	$(BIN)/python -m compileall -q .fast
 	@touch $@
 
 $(VENV)/.python:
@@ -64,12 +66,15 @@ $(VENV)/.python:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@touch $@
 
+# Bytecode is written here, as pip does for others: where Python may write none, each start would take a quarter longer.
 # The demo engine's wheel does not exist for every machine: without it the sample engine takes its place.
 $(VENV)/.demo: $(VENV)/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]' \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m compileall -q autohedge
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m compileall -q autohedge
 	@touch $@ $(VENV)/.demo
