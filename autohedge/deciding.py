@@ -37,6 +37,7 @@ from autohedge.tools import Tools
 
 LOGGER = logging.getLogger("autohedge")
 ABILITY = Door.SYSTEMONE.value
+LONGEST = 512  # characters of a name that headers, logs and memory see: a wildcard takes any, also one of a megabyte
 UNKNOWN_THERE = frozenset({404, 405, 501})
 DECIDERS = frozenset({Kind.SYSTEMONE, Kind.TYPESAFE})  # kinds that do nothing else
 
@@ -67,7 +68,8 @@ class Deciders:
             self._routes = {}
             self._noted.clear()
         call.named = ask.model
-        call.asked = name = call.model or ask.model or ""
+        name = call.model or ask.model or ""
+        call.asked = name[:LONGEST]
         tools = self._tools
         known = redirected(name, tools, snapshot.routes, call.headers) if name else ""
         if name and known not in snapshot.routes:
@@ -124,7 +126,7 @@ def optimistic(tools: Tools, candidate: Candidate, seen: Admission) -> Admission
 def no_decision(call: Call) -> Problem:
     """The Problem for a call that no worker answered. Here a worker's URL is told, as eidex does; a provider's is not."""
     if not call.attempts:
-        named = f" for model '{call.asked[:512]}'" if call.asked else ""
+        named = f" for model '{call.asked}'" if call.asked else ""
         return Unavailable(f"No available workers{named}", code="no_workers", retry_after=1)
     last = call.attempts[-1]
     outcome, backend = last.outcome, last.candidate.backend

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autohedge.call import Call
 from autohedge.core.ask import Ask
 from autohedge.core.types import Attempt, Door, Failure, Kind, LearnedModel, Lesson, Outcome, Route
-from autohedge.deciding import Deciders, new_name, no_decision, overridden
+from autohedge.deciding import LONGEST, Deciders, new_name, no_decision, overridden
 from autohedge.rules.standing import Wish
 from autohedge.settings.routing import ModelOverride
 from tests.support.desk import Desk, call
@@ -58,6 +58,16 @@ def test_wildcards_where_nobody_has_the_model() -> None:
     assert ids(found) == ["any1", "any2"]
     assert spare(found) == []
     assert found.model == "unheard-of"
+
+
+def test_a_name_of_any_length_is_taken_and_only_its_beginning_told() -> None:
+    """A wildcard takes any name. It stands in a header, the log and memory, so that a megabyte would break the client that reads
+    it and stay here; the answer names it whole.
+    """
+    made, name = call(door=Door.SYSTEMONE), "n" * 1_000_000
+    assert ids(route(workers(), name, made)) == ["any1", "any2"]
+    assert (made.asked, made.named) == (name[:LONGEST], name)
+    assert new_name(made, ModelOverride(), {}) == name
 
 
 def test_a_wildcard_is_no_exact_one_although_its_engine_lists_the_name() -> None:

@@ -27,6 +27,7 @@ Labels = tuple[str | int, ...]
 # Seconds. Own time is counted in microseconds, an engine's first token in tenths, an answer in seconds to minutes.
 OWN = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 LONG = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+PATH = 256  # characters of a field's path that are looked at; the rest is what a client put there
 
 REQUESTS = "autohedge_requests_total"
 PROBLEMS = "autohedge_problems_total"
@@ -236,8 +237,12 @@ _KEYS = re.compile(
 _PLAIN = re.compile(r"[\w.*\[\]-]{0,60}", re.ASCII)
 
 
-@lru_cache(1024)
 def rule(param: str | None) -> str:
     """The path of a field without what a client put into it: messages[17].role is messages[].role."""
-    path = _KEYS.sub(r"\1.*\2", _INDEX.sub("[]", param or ""))
+    return _rule((param or "")[:PATH])
+
+
+@lru_cache(1024)
+def _rule(param: str) -> str:
+    path = _KEYS.sub(r"\1.*\2", _INDEX.sub("[]", param))
     return path if _PLAIN.fullmatch(path) else OTHER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import timeit
 from dataclasses import dataclass, field
 
@@ -130,6 +131,14 @@ def test_everything_else_that_is_counted() -> None:
 def test_the_rule_of_a_field(param: str | None, expected: str) -> None:
     """What a client put into a path (indexes, ids, keys) is no label."""
     assert rule(param) == expected
+
+
+def test_what_a_client_put_into_a_path_is_not_kept() -> None:
+    """An option's name may have megabytes, and there may be a thousand of them."""
+    param = f"questions.a.criteria.{'x' * 10_000}"
+    held = sys.getrefcount(param)
+    assert rule(param) == "questions.*.criteria"
+    assert sys.getrefcount(param) == held
 
 
 def busy(meters: Meters) -> Meters:
