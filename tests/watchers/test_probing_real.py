@@ -123,6 +123,7 @@ def test_a_busy_server_is_left_alone() -> None:
                     pieces += 1
                     if time.monotonic() - began > 4.0 and pieces > 10:
                         break
+            assert pieces > 10
             assert world.state(slow) == "closed"
             seat.in_flight = 0
 
