@@ -1,7 +1,8 @@
 """What the workers and replicas of AutoHedge tell each other about health, and what outlives a restart.
 
 Rules
-- One process probes for all: it holds the lease `LEASE` and renews it. Where the store is lost, each probes for itself; and so
+- One process probes for all: it holds the lease `LEASE`, renews it, and gives it back when it ends: the next one need not wait
+  until it is over. Where the store is lost, each probes for itself; and so
   does one that waits for evidence to begin with: the one that leads may not probe at all while its own traffic proves health.
 - Probe results and openings are written to the shared book; who hears one takes it in as its own evidence.
 - An opening is kept until its first trial; a breaker that closed takes it back.
@@ -47,13 +48,17 @@ class Sharing:
         shared.on_change(WISHES, self._wish_heard)
 
     async def run(self) -> None:
-        """Hold the prober's lease for as long as this process lives."""
-        while True:
-            self.leads = await self._shared.lease(LEASE, HELD)
-            if self._counting is not None:
-                name, dump = self._counting
-                self._shared.put_soon(METERS + name, dump(), 3 * HELD)
-            await asyncio.sleep(HELD / 3)
+        """Hold the prober's lease for as long as this process lives, and leave it to the next one."""
+        try:
+            while True:
+                self.leads = await self._shared.lease(LEASE, HELD)
+                if self._counting is not None:
+                    name, dump = self._counting
+                    self._shared.put_soon(METERS + name, dump(), 3 * HELD)
+                await asyncio.sleep(HELD / 3)
+        finally:
+            if self.leads:
+                await self._shared.release(LEASE)
 
     def count(self, name: str, dump: Callable[[], dict[str, Any]]) -> None:
         """Share what this worker counted as `name` ("host:number"), so that any worker of the host can be scraped for all."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
@@ -51,6 +53,10 @@ class Desktop:
     async def lease(self, key: str, seconds: float) -> bool:
         self.book.holder = self.book.holder or self
         return self.book.holder is self
+
+    async def release(self, key: str) -> None:
+        if self.book.holder is self:
+            self.book.holder = None
 
     def _tell(self, key: str, value: Mapping[str, Any] | None) -> None:
         for other in self.book.desks:
@@ -115,6 +121,23 @@ def test_only_the_holder_of_the_lease_probes() -> None:
     run(main())
     assert one.sharing.may_probe("any")
     assert not two.sharing.may_probe("any")
+
+
+def test_who_ends_leaves_the_probing_to_the_next_one_at_once() -> None:
+    """E125: a restart waited for the lease of the process before it, and its first probe came an interval late."""
+    book = Book()
+    one, two = Worker(book), Worker(book)
+
+    async def main() -> None:
+        for worker in (one, two):
+            life = asyncio.create_task(worker.sharing.run())
+            await asyncio.sleep(0)
+            assert worker.sharing.may_probe("any")
+            life.cancel()
+            with suppress(asyncio.CancelledError):
+                await life
+
+    run(main())
 
 
 def test_a_process_that_has_seen_nothing_yet_probes_for_itself() -> None:
