@@ -207,13 +207,22 @@ def test_head_answers_have_no_body_and_close(loop: str) -> None:
 
 def test_a_cancelled_read_loses_nothing(loop: str) -> None:
     async def main() -> None:
-        async with serve(answering(CHUNKED, b"2\r\nhi\r\n0\r\n\r\n", gap=0.1)) as server:
+        cancelled = asyncio.Event()
+
+        async def play(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(CHUNKED)
+            await cancelled.wait()
+            await peer.send(b"2\r\nhi\r\n0\r\n\r\n")
+
+        async with serve(play) as server:
             pool = Pool(server.address, Options())
             answer = await ask(pool)
             reader = asyncio.create_task(answer.read())
             await asyncio.sleep(0.01)
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
+            cancelled.set()
             assert await whole(answer) == b"hi"
             answer.release()
             assert pool.idle == 1

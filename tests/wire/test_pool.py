@@ -103,16 +103,19 @@ def test_a_connection_that_died_at_rest_is_dropped(loop: str, then: str) -> None
     """B92: an idle close or reset is noticed before the next request."""
 
     async def main() -> None:
+        rests = asyncio.Event()
+
         async def play(peer: Peer) -> None:
             await peer.request()
             await peer.send(OK)
-            await asyncio.sleep(0.02)
+            await rests.wait()
             peer.close() if then == "close" else peer.reset()
 
         async with serve(play) as server:
             pool = Pool(server.address, Options())
             await once(pool)
             assert (pool.open, pool.idle) == (1, 1)
+            rests.set()
             await until(lambda: pool.open == 0)
             assert pool.idle == 0
             await once(pool)
