@@ -25,7 +25,7 @@ from autohedge.payloads.span import COLON, key_ends, rise
 ENCODINGS = frozenset({"identity", "gzip", "x-gzip", "zstd"})
 MULTIPART = "multipart/"
 BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]{1,200})"|([^\s";,]{1,200}))', re.IGNORECASE)
-NAME = re.compile(rb'[;\s]name=(?:"([^"]*)"|([^\s";]+))', re.IGNORECASE)
+PARAMETER = re.compile(rb';\s*([^\s=;"]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))')
 HEAD = 4096  # bytes of a part's own headers
 PARTS = 100
 ONCE = re.compile(rb'"(?:model|state|questions)"')
@@ -110,8 +110,8 @@ def _part(raw: bytes, begin: int, end: int) -> tuple[str, int]:
     text, head = min(places)
     for line in raw[begin:head].splitlines():
         if line[:20].lower() == b"content-disposition:":
-            named = NAME.search(line)
-            return ((named[1] or named[2] or b"") if named else b"").decode("utf-8", "replace"), text
+            named = (quoted or bare for key, quoted, bare in PARAMETER.findall(line) if key.lower() == b"name")
+            return next(named, b"").decode("utf-8", "replace"), text
     return "", text
 
 

@@ -179,13 +179,15 @@ def refusal(status: int, message: str, url: bytes = b"") -> bytes:
     `url`, as much of it as was read, is one of its paths.
     """
     ours = status >= 500
-    code, more = "internal_error" if ours else "bad_request", b""
-    error = {"message": message, "type": "server_error" if ours else "invalid_request_error", "param": None}
+    kind, code, more = (
+        ("server_error", "internal_error", b"") if ours else ("invalid_request_error", "bad_request", b"")
+    )
+    error = {"message": message, "type": kind, "param": None, "code": code}
     if EIDEX.match(url):
         code = code if ours else "BAD_REQUEST"
-        error = {"type": TEXTS[status], "message": message}
+        error = {"type": TEXTS[status], "code": code, "message": message}
         more = b"\r\nx-smg-error-code: " + code.encode("ascii")
-    body = json.dumps({"error": error | {"code": code}}).encode()
+    body = json.dumps({"error": error}, separators=(",", ":")).encode()
     lines = b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close" % len(body)
     return status_line(status) + lines + more + b"\r\n\r\n" + body
 

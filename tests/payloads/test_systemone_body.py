@@ -97,6 +97,16 @@ def test_other_spellings_of_multipart(media: str, raw: bytes) -> None:
     assert read(raw, media=media).ask.model == "m"
 
 
+@pytest.mark.parametrize("file", ["; name=request", "; name=request;", r"\"; name=\"request"])
+def test_what_a_file_is_called_is_no_name_of_a_part(file: str) -> None:
+    """Another part than the worker's would be read, and its model and state routed by."""
+    head = f'Content-Disposition: form-data; filename="{file}"; name="asset"'.encode()
+    raw = (
+        b'--x\r\n%b\r\n\r\n{"model":"other"}\r\n--x\r\nContent-Disposition: form-data; name=request\r\n\r\n%b\r\n--x--'
+    )
+    assert read(raw % (head, BODY), media="multipart/form-data; boundary=x").ask.model == "m"
+
+
 @pytest.mark.parametrize(
     ("media", "raw", "why"),
     [
