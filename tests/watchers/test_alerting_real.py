@@ -131,7 +131,7 @@ def test_a_webhook_that_refuses(status: bytes, words: str) -> None:
 
 def test_a_webhook_that_hangs_or_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded; the reason is the transport's word."""
-    monkeypatch.setattr("autohedge.watchers.alerting.LIMIT", 0.2)
+    monkeypatch.setattr("autohedge.watchers.alerting.LIMIT", 2.0)
 
     async def hang(_request: bytes, _writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(30)

@@ -58,7 +58,7 @@ def ok(body: bytes, *headers: bytes, status: bytes = b"200 OK") -> bytes:
     return b"\r\n".join(lines)
 
 
-def asked(serve: Serve, question: Question = MODELS, limit: float = 5.0, **more: str) -> Reply:
+def asked(serve: Serve, question: Question = MODELS, limit: float = 60.0, **more: str) -> Reply:
     """The reply of a server to one question."""
 
     async def main() -> Reply:
@@ -172,8 +172,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
     ],
 )
 def test_what_goes_wrong_has_the_words_of_the_transport(serve: Serve, failure: Failure) -> None:
-    """Never an exception: status 0 and why."""
-    assert asked(serve, limit=0.4) == Reply(0, failure=failure)
+    """Never an exception: status 0 and why. One silence may last nine tenths of the whole: a busy machine needs some of the rest."""
+    assert asked(serve, limit=3.0) == Reply(0, failure=failure)
 
 
 def test_nobody_listens() -> None:

@@ -140,7 +140,8 @@ def test_a_freeze_in_the_middle_of_a_stream() -> None:
     """B02: three chunks, then silence for ever, also for all later work."""
 
     async def scene() -> None:
-        async with probed(Kind.VLLM, tree=HASTY) as house:
+        unhurried = {**HASTY, "probe": {**HASTY["probe"], "timeout": "2s"}}  # of which one silence may last nine tenths
+        async with probed(Kind.VLLM, tree=unhurried) as house:
             await house.evidence()
             house.engines[0].set_faults("B02")
             with pytest.raises(httpx.ReadTimeout):
