@@ -4,8 +4,8 @@ Rules
 - Events end at a blank line; lines end with LF or CRLF. A chunk may end anywhere, inside a character too (B83): what is known
   depends on the bytes, not on how they were cut.
 - After the first content an event is parsed only when a search in it finds what could be an end or an error.
-- A stream that repeats one event, byte for byte, says one thing again and again (T88). Texts are not read for that, so it is
-  seen only where the events come one by one.
+- A stream that repeats one event, byte for byte, says one thing again and again (T88). Texts are not read for that; a chunk of
+  several events counts where all of them are the same.
 - An event over `CARRY` bytes is not kept: its beginning is, and its end is searched as it passes.
 - What follows the last blank line is looked at as if one stood there, since some servers end a stream without it.
 
@@ -65,7 +65,7 @@ class StreamWatch:
         self._pending = bytearray()  # of an event whose end has not come
         self._giant: _Giant | None = None
         self._glanced: Marks | None = None
-        self._last = b""  # the latest usual chunk
+        self._last = b""  # the latest usual event
         self._same = 0  # how many of them were the same as the one before
 
     @property
@@ -107,7 +107,9 @@ class StreamWatch:
             count = _uniform(chunk)
             if count and quiet(self._needles, chunk):
                 self.events += count
-                if chunk == self._last:
+                if count > 1:
+                    self._several(chunk, count)
+                elif chunk == self._last:
                     self._same += 1
                 else:
                     self._last = chunk
@@ -149,8 +151,17 @@ class StreamWatch:
             self._judge_giant(giant)
         elif self._marks.content and quiet(self._needles, block):
             self.events += block.startswith(b"data:") or fields(block)[1] is not None
+            self._several(block + b"\n\n", 1)
         else:
             self.events += judge(self._door, block, self._marks)
+
+    def _several(self, chunk: bytes, count: int) -> None:
+        """Note how many events of a chunk repeat the one before them; where they differ among each other, none does."""
+        one = chunk[: len(chunk) // count]
+        alike = one * count == chunk
+        if alike:
+            self._same += count if one == self._last else count - 1
+        self._last = one if alike else b""
 
     def _pass(self, giant: _Giant, chunk: bytes) -> bytes | None:
         """Search on in an event too large to keep; what follows its end, or None."""

@@ -402,6 +402,7 @@ SAME = chunk({"content": "/"})
         ([ROLE, *[SAME] * 7, END, USAGE, DONE], ""),
         ([ROLE, *[SAME] * 8, END, USAGE, DONE], "one piece of text again and again"),
         ([ROLE, *[SAME] * 40, chunk({"content": "!"}), *[SAME] * 40, END, DONE], "one piece of text again and again"),
+        ([ROLE, SAME, SAME * 6, SAME * 3, END, DONE], "one piece of text again and again"),
         ([ROLE, *[chunk({"content": text}) for text in "a fine answer of words"], END, DONE], ""),
         ([ROLE, *[SAME] * 20, *[chunk({"content": text}) for text in "and then words, many"], END, DONE], ""),
         ([ROLE, chunk({}, "length"), DONE], ""),
@@ -415,6 +416,10 @@ SAME = chunk({"content": "/"})
 def test_a_stream_may_say_nothing(pieces: list[bytes], why: str) -> None:
     """T88: no text before a plain end, or one and the same piece of it again and again."""
     assert watched(Door.CHAT, pieces).hollow(8) == why
+    whole = b"".join(pieces)
+    for size in (1, 7, len(whole)):  # in other pieces it says the same
+        cuts = [whole[at : at + size] for at in range(0, len(whole), size)]
+        assert watched(Door.CHAT, cuts).hollow(8) == why
 
 
 def test_only_what_speaks_is_looked_at_for_speech() -> None:
