@@ -32,6 +32,7 @@ SYSTEMONE = Door.SYSTEMONE  # looked up in its enum it costs every request
 UNTOLD = 2.0  # seconds after which a caller may ask again for a model that somebody may serve
 NO_STREAM = b"/v1/systemone never streams; stream is ignored"
 NOBODY = Fit((), ())
+COUNTERS = 2  # of those that count alike, so many are asked until one does
 COUNTABLE = (
     2 << 20
 )  # bytes of body; no engine counts more in the time it gets, and writing it down would hold up everybody
@@ -190,17 +191,32 @@ def _size(call: Call, ask: Ask) -> int:
 
 
 async def counts(call: Call, ask: Ask, candidates: Iterable[Candidate], tools: Tools) -> Mapping[str, int]:
-    """The engines' own counts of the prompt by backend, asked only where bytes prove nothing."""
+    """The engines' own counts of the prompt by backend, asked only where bytes prove nothing, and once of all that count alike:
+    a hundred workers of one model are a hundred backends.
+    """
     size = _size(call, ask)
     if size > COUNTABLE:
         return NOTHING
-    tokens: dict[str, int] = {}
+    alike: dict[str, object] = {}  # by backend
+    counted: dict[object, list[int]] = {}
     for candidate in candidates:
-        if candidate.backend.name not in tokens and needs_count(ask, candidate, size):
-            counted = await tools.learner.count(candidate, ask)
-            if counted.size is not None:
-                tokens[candidate.backend.name] = counted.size
-    return tokens or NOTHING
+        name = candidate.backend.name
+        if name in alike or not needs_count(ask, candidate, size):
+            continue
+        alike[name] = _tokenizer(candidate, tools)
+        said = counted.setdefault(alike[name], [])
+        if len(said) < COUNTERS and not any(said):
+            said.append((await tools.learner.count(candidate, ask)).size or 0)
+    return {name: max(counted[one]) for name, one in alike.items() if any(counted[one])} or NOTHING
+
+
+def _tokenizer(candidate: Candidate, tools: Tools) -> object:
+    """Equal for those that count alike: one kind of engine, one model by all that it is called there."""
+    lesson = tools.registry.snapshot.lessons.get(candidate.replica.id)
+    if lesson is None or not lesson.models:
+        return candidate.backend.name
+    models = tuple((model.id, model.names, model.owned_by) for model in lesson.models)
+    return candidate.kind, candidate.served, models
 
 
 def unchecked(settings: Settings, door: Door) -> bool:

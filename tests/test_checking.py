@@ -9,6 +9,7 @@ import pytest
 
 from autohedge.checking import Checked, Checker, route_of
 from autohedge.core.problems import BadRequest, NotFound, Unavailable
+from autohedge.core.types import Kind
 from autohedge.rules.retirement import Redirect
 from tests.support.desk import Desk, call, reading, run
 from tests.support.world import backend, lesson, model
@@ -78,6 +79,30 @@ def test_a_refusal_that_no_count_would_change_asks_no_engine() -> None:
         checked(desk, body(max_tokens=1_000_000, messages=LONG))
     assert desk.counter.asked == ["roomy"]
     assert {detail.param for detail in raised.value.details} == {"max_tokens", "messages"}
+
+
+def test_those_that_count_alike_are_asked_once_and_told_once() -> None:
+    """A hundred workers of one model: a hundred questions, one after the other, made one prompt wait for seconds."""
+    sizes = {f"w{number}": 9000 for number in range(100)}
+    desk = Desk("", other=9000, **sizes)
+    for number, name in enumerate(sizes):
+        desk.add(f"s{number}", backend(name, f"h{number}:1"), lesson(model("m", context=4096)))
+    desk.add("t", backend("other", "o:1"), lesson(model("m", context=4096), kind=Kind.SGLANG))
+    with pytest.raises(BadRequest) as raised:
+        checked(desk, body(messages=LONG))
+    assert desk.counter.asked == ["w0", "other"]
+    assert len({(detail.code, detail.limit) for detail in raised.value.details}) == len(raised.value.details) <= 2
+
+
+def test_where_one_cannot_count_another_is_asked_and_no_third() -> None:
+    """What nobody counts is sent."""
+    for sizes, asked, candidates in (({"w1": 9000}, ["w0", "w1"], 0), ({"w2": 9000}, ["w0", "w1"], 3)):
+        desk = Desk("fallback_chain: [{provider: swarm, model: big}]", **sizes)
+        for number in range(3):
+            desk.add(f"s{number}", backend(f"w{number}", f"h{number}:1"), lesson(model("m", context=4096)))
+        desk.add("b", backend("large", "x:1"), lesson(model("big", context=100_000)))
+        assert len(checked(desk, body(messages=LONG)).route.candidates) == candidates
+        assert desk.counter.asked == asked
 
 
 def test_every_finding_is_told_at_once_and_counted() -> None:

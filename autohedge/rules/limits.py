@@ -128,16 +128,16 @@ def refusal(fit: Fit) -> Problem:
     """The 400 for a fit without usable candidates (`fit.skipped` is not empty).
 
     The candidate that came closest leads: the fewest findings, then the largest limit. Findings of the others follow where
-    they say something else; two replicas that refuse alike count once.
+    they say something else; those that refuse alike count once, by the name of the first.
     """
     ranked = sorted(
         fit.skipped, key=lambda pair: (len(pair[1]), -max((detail.limit or 0 for detail in pair[1]), default=0))
     )
     distinct: dict[tuple[object, ...], Detail] = {}
-    for candidate, details in ranked:
+    for _, details in ranked:
         for detail in details:
             learned = detail.limit is not None or detail.source is not None
-            said = candidate.backend.name if learned else detail.message
+            said = "" if learned else detail.message
             distinct.setdefault((detail.param, detail.code, detail.limit, said), detail)
     return gathered(list(distinct.values()))
 
