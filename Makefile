@@ -5,8 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS := -q -n 4 --dist loadfile
-# Not with test_sizes.py: it puts stand-ins into the data path, which a compiled one does not take.
-TESTS_FAST := tests/test_fast.py tests/wire tests/journeys tests/e2e/test_openai_sdk.py --ignore=tests/journeys/test_sizes.py
+# What has compiled modules in it, and real clients in front of it. A test that cannot run on them says so (marker `sources`).
+TESTS_FAST := -m "not sources" $(addprefix tests/, core doors memory payloads providers rules wire journeys faults) \
+	$(filter-out tests/test_workers.py, $(wildcard tests/test_*.py)) \
+	$(addprefix tests/e2e/test_, openai_sdk.py odd_bodies.py hostile.py decisions.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-swarm test-deep check fast format bench docs clean
@@ -20,7 +22,8 @@ run: $(VENV)/.demo ## AutoHedge on 127.0.0.1:8000 with two real llama.cpp engine
 test: $(VENV)/.dev ## All tests that need no root
 	env $$(sh tests/needs.sh) $(BIN)/python -m pytest $(TESTS)
 
-test-fast: .fast/built ## The wire, the way of a request and real clients, on the compiled build
+test-fast: .fast/built ## The data path's tests and real clients, on the compiled build
+	@ls .fast/autohedge__mypyc* >/dev/null || { echo "make test-fast needs a C compiler and Python's headers" >&2; exit 1; }
 	env $$(sh tests/needs.sh) PYTHONPATH=$(CURDIR)/.fast:$(CURDIR) PYTHONSAFEPATH=1 \
 		$(BIN)/python -m pytest $(TESTS) -o pythonpath= $(TESTS_FAST)
 

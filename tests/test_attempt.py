@@ -14,6 +14,8 @@ from autohedge.core.types import Candidate, Door, Failure, Kind, Secret, Verdict
 from tests.support.played import EVENT, GOOD, SSE, Desk, Played, call, candidate, tried
 from tests.support.vtime import run
 
+pytestmark = pytest.mark.sources
+
 
 def sent(where: Candidate, asked: Call | None = None) -> tuple[bytes, bytes]:
     desk = Desk(Played(GOOD))

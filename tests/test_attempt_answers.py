@@ -16,6 +16,8 @@ from autohedge.wire.errors import WireError
 from tests.support.played import EVENT, GOOD, ROLE, SSE, Desk, Played, call, candidate, tried
 from tests.support.vtime import run
 
+pytestmark = pytest.mark.sources
+
 # --- time ---------------------------------------------------------------------------------------------------------------
 
 

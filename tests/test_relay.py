@@ -19,6 +19,8 @@ from tests.support.desk import Desk, run
 from tests.support.desk import call as called
 from tests.support.world import backend, lesson, model
 
+pytestmark = pytest.mark.sources
+
 HELLO = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).encode()
 GOOD = b'{"id":"1","model":"m","choices":[{"message":{"content":"hi"}}]}'
 

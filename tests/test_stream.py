@@ -18,6 +18,8 @@ from autohedge.wire.server import AbortResponse
 from tests.support.played import Played, candidate
 from tests.support.vtime import run
 
+pytestmark = pytest.mark.sources
+
 EVENT = b'data: {"model":"m","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
 END = b'data: {"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 DONE = b"data: [DONE]\n\n"

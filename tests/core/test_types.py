@@ -27,6 +27,7 @@ def test_what_is_said_does_not_change(kind: type) -> None:
     assert frozen == (kind.__name__ not in ACTING)
 
 
+@pytest.mark.sources
 def test_the_file_imports_nothing_that_acts() -> None:
     """Floor 0: no clock, no socket, nothing of the project."""
     source = inspect.getsource(types)

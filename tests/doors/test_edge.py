@@ -21,6 +21,8 @@ from autohedge.relay import Relay
 from autohedge.wire.server import AbortResponse
 from tests.support.desk import Desk
 
+pytestmark = pytest.mark.sources
+
 CHAT = "/v1/chat/completions"
 MARK = b"autohedge-1"
 MARKED = (b"cdn-loop", MARK)

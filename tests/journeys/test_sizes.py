@@ -24,6 +24,8 @@ from autohedge.wire.pool import Pool
 from tests.support.fair import Watch, slowness
 from tests.support.house import CHAT, HELLO, SERVER, Edge, alone, body_of, house, pair, run
 
+pytestmark = pytest.mark.sources
+
 LIMIT = SERVER.replace("grace", "max_body_bytes: 2000000, grace") + 'upstream_registry:\n  alone: {host: "${ONE}"}\n'
 MIB = 1 << 20
 

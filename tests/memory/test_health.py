@@ -575,6 +575,7 @@ def test_a_replica_without_a_place_is_well_until_something_speaks_against_it() -
     assert ward.health.well(TWO.replica, (TWO,), ward.now)
 
 
+@pytest.mark.sources
 def test_the_same_picture_is_gone_through_once_a_second() -> None:
     """Every round of every watcher settles first; with two thousand replicas only a new picture may cost that."""
     health = Health(lambda: 0.5)

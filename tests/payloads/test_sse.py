@@ -177,6 +177,7 @@ class Small(StreamWatch):
     carry = 48
 
 
+@pytest.mark.sources
 @settings(deadline=None, max_examples=200)
 @given(door=st.sampled_from(Door), parts=NOISE, places=st.lists(st.integers(0, 2000), max_size=10))
 def test_any_split_of_large_events(door: Door, parts: list[bytes], places: list[int]) -> None:
@@ -376,6 +377,7 @@ class SmallRewriter(ModelRewriter):
     carry = 40
 
 
+@pytest.mark.sources
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_large_events_pass(size: int) -> None:
     """An event too large to hold passes as it is, without waiting for its end; the next is renamed again."""

@@ -15,6 +15,8 @@ from autohedge.wire.server_exchange import Exchange
 from autohedge.wire.server_reader import RequestReader
 from tests.wire.test_server_reader import CHUNKED, GET, HOST, POST, SMUGGLING
 
+pytestmark = pytest.mark.sources
+
 LINES = b"User-Agent: OpenAI/Python\r\ncontent-type: application/json\r\nContent-Length: "
 FIRST = POST + LINES + b"5\r\nAccept: */*\r\n\r\nhello"
 
