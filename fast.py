@@ -3,14 +3,15 @@
     python fast.py PLACE           PLACE holds the package `autohedge`: a folder on the path, or an environment's site-packages
 
 Rules
-- An extra, never a need: what is compiled stands beside its source and is preferred by the import system; without it, or without
-  a C compiler here, the sources are run. `autohedge version` says which.
+- An extra, never a need: what is compiled stands beside its source and is preferred by the import system. Where this machine
+  lacks what it takes, the sources are run, and it is said. `autohedge version` says which. What fails half-way is an error.
+- In one piece: modules that are compiled each for itself call each other for a tenth more time.
 - PLACE is a copy. In a working tree a compiled module would hide every later change of its source.
 - Compiled are the modules that nearly every request passes through, less those whose objects are pickled.
 - mypyc takes the sources as they are but for dataclasses that change, and it takes a copy in which these differ: `slots=True`
   is left out, since a compiled class has slots by nature, and `__init__` is spelled out, so that it is compiled as well.
 
-It needs mypy, setuptools, a C compiler and the dependencies of AutoHedge in the running Python.
+It needs mypy, setuptools, a C compiler with Python's headers, and the dependencies of AutoHedge in the running Python.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 HOT = """
@@ -76,10 +78,15 @@ def maker(fields: list[ast.AnnAssign]) -> str:
     return f"def __init__({', '.join(takes)}) -> None: {'; '.join(does)}"
 
 
-def compiler() -> str | None:
-    """The C compiler of this Python, None where it is not installed."""
+def lacking() -> str:
+    """What this machine would need, "" where it has all."""
     words = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    return shutil.which(words[0]) if words else None
+    if shutil.which(words[0]) is None:
+        return "no C compiler"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "no Python.h"
+    lost = [name for name in ("mypyc", "setuptools") if find_spec(name) is None]
+    return f"no {lost[0]}" if lost else ""
 
 
 def build(place: Path, folder: Path) -> None:
@@ -97,6 +104,7 @@ def build(place: Path, folder: Path) -> None:
     modules = mypycify(["--config-file", "mypy.ini", *paths], opt_level="2", debug_level="0", group_name=LIBRARY)
     command = Distribution({"name": "autohedge", "ext_modules": modules}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(place), str(folder / "build")
+    command.parallel = True
     command.ensure_finalized()
     command.run()
 
@@ -116,15 +124,21 @@ def works(place: Path) -> bool:
 
 
 def main() -> int:
-    """0: compiled, or there is no compiler; 1: it went wrong, and nothing compiled is left behind."""
+    """0: compiled, or this machine lacks something for it; 1: it went wrong, and nothing compiled is left behind."""
     place = Path(sys.argv[1]).resolve()
     clean(place)
-    if compiler() is None:
-        print("fast: no C compiler here, AutoHedge runs from its sources")
+    lost = lacking()
+    if lost:
+        print(f"fast: NOT COMPILED, {lost} here; AutoHedge runs from its sources")
         return 0
     with tempfile.TemporaryDirectory(prefix="autohedge-fast-") as name:
-        build(place, Path(name))
-        os.chdir(place)
+        try:
+            build(place, Path(name))
+        except BaseException:
+            clean(place)
+            raise
+        finally:
+            os.chdir(place)
     if works(place):
         print(f"fast: {len(HOT.split())} modules are compiled")
         return 0

@@ -7,7 +7,8 @@ Rules
 - Compiled modules lose what the loader does not read: the debug information behind their last segment, which is most of some
   wheels. They work as before; a crash names no line in them.
 - Bytecode stands only for what AutoHedge may import (used.py), and is not checked against the source: nothing is written at run time.
-  That of others' packages comes without docstrings; their sources keep them.
+  That of others' packages comes without docstrings; their sources keep them. A compiled module has none: its source stays for
+  tracebacks alone.
 - Licences stay; of the metadata the head, without the README in it.
 """
 
@@ -34,7 +35,7 @@ LEFTOVERS = (
     "zstandard/*cffi*",
     "pydantic/mypy.py",
 )
-FOLDERS = ("tests", "test", "pydantic/v1")
+FOLDERS = ("tests", "test", "pydantic/v1", "*.dist-info/sboms")
 USED = Path(__file__).with_name("used.py")
 
 
@@ -87,7 +88,7 @@ def main(python: str, folder: Path) -> None:
     done = subprocess.run([python, "-B", str(USED)], check=True, capture_output=True, text=True)  # noqa: S603 - our own
     files = {Path(name) for name in json.loads(done.stdout)} | set((folder / "autohedge").rglob("*.py"))
     for path in sorted(files):
-        if path.suffix == ".py" and path.is_relative_to(folder):
+        if path.suffix == ".py" and path.is_relative_to(folder) and not list(path.parent.glob(f"{path.stem}.*.so")):
             compiled(path, ours=path.is_relative_to(folder / "autohedge"))
 
 

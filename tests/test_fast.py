@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
+import sysconfig
 from pathlib import Path
 from types import ModuleType
 
@@ -85,12 +86,42 @@ def test_the_tests_run_on_what_they_say() -> None:
     assert autohedge.compiled() is any([*Path(place).glob("autohedge__mypyc*")] for place in sys.path)
 
 
-def test_without_a_compiler_the_sources_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("what", ["C compiler", "Python.h", "mypyc", "setuptools"])
+def test_where_it_cannot_be_compiled_the_sources_stay(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "autohedge").mkdir()
-    monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(sys, "argv", ["fast.py", str(tmp_path)])
+    """An image is built where nothing but pip works, too. What was compiled before is not left to hide the sources."""
+    headers, place = tmp_path / "include", tmp_path / "place"
+    headers.mkdir()
+    if what != "Python.h":
+        (headers / "Python.h").touch()
+    monkeypatch.setenv("CC", "no-such-compiler" if what == "C compiler" else sys.executable)
+    monkeypatch.setattr(fast.sysconfig, "get_path", lambda _name: str(headers))
+    monkeypatch.setattr(fast, "find_spec", lambda name: None if name == what else name)
+    old = place / "autohedge" / f"relay{sysconfig.get_config_var('EXT_SUFFIX')}"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    monkeypatch.setattr(sys, "argv", ["fast.py", str(place)])
     assert fast.main() == 0
-    assert "no C compiler" in capsys.readouterr().out
-    assert list(tmp_path.rglob("*")) == [tmp_path / "autohedge"]
+    assert f"NOT COMPILED, no {what} here" in capsys.readouterr().out
+    assert list(place.rglob("*")) == [place / "autohedge"]
+
+
+def test_what_cannot_be_compiled_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A C compiler that fails: half of a compiled build would be two programs in one."""
+    monkeypatch.setattr(fast, "lacking", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["fast.py", str(tmp_path)])
+    half = tmp_path / "autohedge" / f"relay{sysconfig.get_config_var('EXT_SUFFIX')}"
+    half.parent.mkdir()
+
+    def fail(_place: Path, _folder: Path) -> None:
+        half.touch()
+        raise RuntimeError("error: command 'gcc' failed")
+
+    monkeypatch.setattr(fast, "build", fail)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RuntimeError, match="gcc"):
+        fast.main()
+    assert not half.exists()

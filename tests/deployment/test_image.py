@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -113,7 +114,35 @@ def test_the_layer_of_dependencies_is_that_of_the_project() -> None:
     )
     names = done.stdout.splitlines()
     assert any(name.startswith("httptools") for name in names)
-    assert not any(name.startswith(("pytest", "xllamacpp", "opentelemetry")) for name in names)
+    assert not any(name.startswith(("pytest", "xllamacpp", "opentelemetry", "mypy")) for name in names)
+
+
+def test_the_compiler_is_cached_and_does_not_ship() -> None:
+    """What fast.py needs comes in layers before any of our code, never into the environment that is copied, and may be lacking."""
+    first, last = stages()
+    words = [f"{word} {rest}" for word, rest in first]
+    code = words.index("COPY autohedge ./autohedge")
+    tools = [at for at, line in enumerate(words) if "gcc" in line or "mypy" in line]
+    assert len(tools) == 2
+    assert max(tools) < code < next(at for at, line in enumerate(words) if "python fast.py" in line)
+    assert all("|| echo" in words[at] for at in tools)
+    assert "/opt/tools" not in str(last)
+    asked = [sys.executable, str(ROOT / "image" / "requirements.py"), "mypy", "setuptools"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [re.split("[^a-z]", line)[0] for line in done.stdout.splitlines()] == ["mypy", "setuptools"]
+
+
+def test_a_compiled_module_has_no_bytecode(tmp_path: Path) -> None:
+    """Nobody would read it. Beside it stands the source, for tracebacks."""
+    trim = script("trim")
+    package = tmp_path / "autohedge"
+    package.mkdir()
+    for name in ("__init__.py", "cli.py", "relay.py", "relays.py", "relay.cpython-311-x86_64-linux-gnu.so"):
+        (package / name).touch()
+    trim.main(sys.executable, tmp_path)
+    kept = {path.name.partition(".")[0] for path in package.rglob("*.pyc")}
+    assert kept == {"__init__", "cli", "relays"}
+    assert (package / "relay.py").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compiled modules of Linux")

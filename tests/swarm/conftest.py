@@ -11,6 +11,7 @@ once need AUTOHEDGE_TESTS_NAME and AUTOHEDGE_TESTS_NET (198.18.77) to differ. To
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,17 @@ def swarm() -> Iterator[Cluster]:
     assert traces(place).beyond(before) == {}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def building(swarm: Cluster) -> Iterator[Future[None]]:
+    """The project's image in the making, from the first test on: it is compiled beside those that do not need it yet."""
+    with ThreadPoolExecutor(1) as beside:
+        yield beside.submit(images.project, swarm.manager)
+
+
 @pytest.fixture(scope="session")
-def built(swarm: Cluster) -> Cluster:
+def built(swarm: Cluster, building: Future[None]) -> Cluster:
     """The Swarm with the project's image and the overlay network of the backends."""
-    images.project(swarm.manager)
+    building.result()
     stack.network(swarm.manager)
     return swarm
 

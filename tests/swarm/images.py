@@ -4,7 +4,8 @@
   CA bundle and pip's settings, so that the project's Dockerfile is built as it is, with nothing added for the tests.
 - The project's own image comes from its own Dockerfile, in the folder as it lies there.
 - `valkey/valkey:8` is Debian's Redis under Valkey's names: the same protocol, the same options, as far as the stack uses them.
-- The engine's image is the project's, plus the llama.cpp wheel. It takes llama-server's own words.
+- The engine's image is the llama.cpp wheel under the project's program, last: only that is copied anew when our code changes. It
+  takes llama-server's own words.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.swarm.shell import CommandError, run
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "bookworm"
 PACKAGES = ("python3", "python3-pip", "python3-venv", "ca-certificates")
+HEADERS = "libpython3.11-dev"  # of this package the headers alone: the official image has them too, and no compiler
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 MARK = "autohedge.tests.recipe"  # the label by which an image tells what it was made of
 
@@ -33,8 +35,23 @@ VALKEY = "valkey/valkey:8"
 ENGINE = "autohedge-engine:test"
 
 # What the slim image leaves out is left out here too.
-USELESS: tuple[str, ...] = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/doc/*", "usr/share/man/*")
-USELESS += ("usr/share/locale/*", "usr/share/info/*", "var/log/*.log", "usr/lib/python3*/EXTERNALLY-MANAGED")
+USELESS: tuple[str, ...] = (
+    "var/cache/apt/archives/*.deb",
+    "var/cache/apt/*.bin",
+    "var/lib/apt/lists/*",
+    "usr/share/doc/*",
+)
+USELESS += (
+    "usr/share/man/*",
+    "usr/share/locale/*",
+    "usr/share/info/*",
+    "var/log/*.log",
+    "usr/lib/python3*/EXTERNALLY-MANAGED",
+)
+HEADERS_OF = f"""
+cd /tmp; apt-get update -qq; apt-get download -qq {HEADERS}
+dpkg-deb --fsys-tarfile {HEADERS}_*.deb | tar -x -C / ./usr/include; rm {HEADERS}_*.deb
+"""
 
 VALKEY_FILE = f"""
 FROM {BASE}
@@ -62,11 +79,12 @@ raise SystemExit(main([words[at + 1], *words[:at], *words[at + 2:]]))
 """
 
 ENGINE_FILE = f"""
-FROM {PROJECT}
-USER root
+FROM {BASE}
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends curl libgomp1 && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
-RUN /usr/bin/python3 -m pip --python /opt/autohedge/bin/python install --quiet {{wheels}}
+RUN python -m pip install --quiet --target /opt/llama {{wheels}}
+ENV PATH=/opt/autohedge/bin:$PATH PYTHONPATH=/opt/llama PYTHONUNBUFFERED=1
 COPY llama.py /llama.py
+COPY --from={PROJECT} /opt/autohedge /opt/autohedge
 ENTRYPOINT ["python", "/llama.py"]
 CMD []
 HEALTHCHECK NONE
@@ -75,7 +93,7 @@ HEALTHCHECK NONE
 
 def base(node: Node, cache: Path) -> None:
     """Make sure that the node has the base image."""
-    recipe = _digest(" ".join((SUITE, *PACKAGES, *USELESS)), pip_settings(), CERTIFICATES.read_text())
+    recipe = _digest(" ".join((SUITE, *PACKAGES, HEADERS, *USELESS)), pip_settings(), CERTIFICATES.read_text())
     if recipe_of(node, BASE) == recipe:
         return
     archive = cache / f"base-{SUITE}-{recipe}.tar"
@@ -163,6 +181,7 @@ def _bootstrap(archive: Path) -> None:
         steps = [f"mount -t tmpfs -o mode=755 bootstrap {root}"] if roomy else []
         steps += [
             f"debootstrap --variant=minbase --include={','.join(PACKAGES)} {SUITE} {root} >{made}/log 2>&1 {said}",
+            f"chroot {root} sh -ec '{HEADERS_OF}' >>{made}/log 2>&1 {said}",
             f"cd {root}; rm -rf {' '.join(USELESS)}; ln -sf python3 usr/bin/python",
             f"cp {made}/pip.conf {root}/etc/pip.conf; cp {CERTIFICATES} {root}{CERTIFICATES}",
             f"tar --numeric-owner --exclude=./dev/* --exclude=./proc/* --exclude=./sys/* -cf {half} .",
