@@ -70,6 +70,7 @@ from autohedge.watchers.means import Hooks, Means
 from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
 from autohedge.wire.binding import listen
+from autohedge.wire.outbox import Outbox
 from autohedge.workers import BOOT, WORKER
 
 LOGGER = logging.getLogger("autohedge")
@@ -101,7 +102,9 @@ class House:
         self.registry = Registry(ORDER)
         self.meters = Meters(lambda: self.registry.snapshot.routes)
         self.standing = Standing(__version__)
-        self.pools = Pools(settings.timeouts.connect, settings.timeouts.acknowledge, self._may_connect)
+        self.outbox = Outbox()
+        timeouts = settings.timeouts
+        self.pools = Pools(timeouts.connect, timeouts.acknowledge, self._may_connect, self.outbox)
         self._settled = -1  # the snapshot that all parts have settled to
         self._counter = itertools.count(1)
         self._prefix = secrets.token_hex(8)
@@ -122,7 +125,7 @@ class House:
             self._wire(asker)
             _calm_collector()
             self.server = server = Server(
-                server_config(self.edge, self.settings), self._drain, self.settings.server.drain
+                server_config(self.edge, self.settings, self.outbox), self._drain, self.settings.server.drain
             )
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ended)

@@ -15,11 +15,12 @@ from starlette.types import ASGIApp
 
 from autohedge.settings.model import Settings
 from autohedge.wire.binding import BACKLOG
+from autohedge.wire.outbox import Outbox
 from autohedge.wire.server import EdgeProtocol, Times
 
 
-def server_config(edge: ASGIApp, settings: Settings) -> uvicorn.Config:
-    """Uvicorn with our own protocol, and nothing of its own on the way of a request."""
+def server_config(edge: ASGIApp, settings: Settings, outbox: Outbox) -> uvicorn.Config:
+    """Uvicorn with our own protocol, and nothing of its own on the way of a request. Answers leave by `outbox`."""
     app = edge
     cors = settings.server.cors
     if cors.origins:
@@ -32,7 +33,9 @@ def server_config(edge: ASGIApp, settings: Settings) -> uvicorn.Config:
         )
     return uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(EdgeProtocol, times=Times(body=settings.timeouts.body))),
+        http=cast(
+            "type[asyncio.Protocol]", partial(EdgeProtocol, times=Times(body=settings.timeouts.body), outbox=outbox)
+        ),
         ws="none",
         lifespan="off",
         loop="none",

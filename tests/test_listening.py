@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from autohedge.listening import server_config, tell_ready
 from autohedge.settings.durations import Duration
 from autohedge.settings.model import Cors, Server, Settings
+from autohedge.wire.outbox import Outbox
 from tests.support.vtime import run
 
 
@@ -38,12 +39,12 @@ async def _edge(scope: Any, receive: Any, send: Any) -> None:
 
 def test_nothing_stands_before_the_edge_unless_browsers_may_call() -> None:
     """Design 4.3: no middleware on the data path."""
-    assert cast("Any", server_config(_edge, Settings()).app) is _edge
+    assert cast("Any", server_config(_edge, Settings(), Outbox()).app) is _edge
     asked = Settings(server=Server(cors=Cors(origins=("https://app.example",))))
-    assert isinstance(server_config(_edge, asked).app, CORSMiddleware)
+    assert isinstance(server_config(_edge, asked, Outbox()).app, CORSMiddleware)
 
 
 def test_the_server_waits_as_long_as_the_settings_say() -> None:
     """`server.grace` in whole seconds, never less."""
-    config = server_config(_edge, Settings(server=Server(grace=Duration(1.2))))
+    config = server_config(_edge, Settings(server=Server(grace=Duration(1.2))), Outbox())
     assert config.timeout_graceful_shutdown == 2

@@ -26,13 +26,14 @@ import math
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from autohedge.core.types import Failure
 from autohedge.wire import lifeline
 from autohedge.wire.answer import Answer
 from autohedge.wire.errors import end_of
+from autohedge.wire.outbox import Outbox
 
 _SLICE = 131072  # bytes of body that are written in one go
 _NOTHING = memoryview(b"")
@@ -54,6 +55,7 @@ class Options:
     guard: Callable[[str], bool] | None = None  # asked whether the address that was reached may be used
     max_head: int = 65536
     high_water: int = 262144  # body bytes that wait to be taken before reading pauses
+    outbox: Outbox = field(default_factory=Outbox)  # where requests wait for the end of the loop's turn
 
 
 class Owner(Protocol):
@@ -128,7 +130,7 @@ class Connection(asyncio.Protocol):
         assert transport is not None
         self._answer = answer = Answer(self, bodiless=bodiless, stall=stall, max_head=self._options.max_head)
         if len(body) <= _SLICE:
-            transport.write(head + body)
+            self._options.outbox.put(transport, head + body)
         else:
             transport.write(head)
             self._rest = memoryview(body)

@@ -5,6 +5,7 @@ and a second write), and it holds what a proxy must hold:
 - A client that leaves cancels the app's task. EOF counts as leaving, as in Go's net/http and nginx: a half-closed client and
   a dead one look the same until something is written.
 - What two readers could read in two ways is refused, and the connection ends (server_rules.py, server_reader.py).
+- What is written leaves at the end of the loop's turn (outbox.py).
 - Slow clients have a time for each step, see `Times`. One timer per connection serves them all; it
   is armed again only when it fires.
 - Requests of one connection are answered in order. Behind an unanswered one, at most one read and `STASH` bytes are kept.
@@ -25,12 +26,14 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
+from autohedge.wire.outbox import Outbox
 from autohedge.wire.server_exchange import CLOSE, UNKNOWN, AbortResponse, App, Exchange
 from autohedge.wire.server_reader import BODY, DRAINING, FEED, HEAD, READY, STASHING, RequestReader
 from autohedge.wire.server_rules import CONTINUE, refusal
@@ -72,9 +75,11 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         times: Times = TIMES,
+        outbox: Outbox | None = None,
     ) -> None:
         super().__init__(config.root_path)
         self._times = times
+        self._outbox = outbox or Outbox()
         if not config.loaded:
             config.load()
         self._app = cast("App", config.loaded_app)
@@ -102,7 +107,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.write: Callable[[bytes], None] = self._transport.write
+        self.write: Callable[[bytes], None] = partial(self._outbox.put, self._transport)
         self._context = contextvars.copy_context()
         self._base = {
             "type": "http",
@@ -238,6 +243,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
 
     def cut(self, exchange: Exchange) -> None:
         """What was written before the cut still arrives, if the client reads it and the cut can be told from an end."""
+        self._outbox.flush()
         self._leave(exchange)
         if exchange.framing == CLOSE:  # an orderly close would look like the end
             raw: socket.socket | None = self._transport.get_extra_info("socket")
@@ -311,6 +317,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
         self._mode = DRAINING
         self._phase = READY
         self._release()
+        self._outbox.flush()
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._drain_until = self._loop.time() + self._times.drain
@@ -319,6 +326,7 @@ class EdgeProtocol(RequestReader, asyncio.Protocol):
     def _close(self) -> None:
         """Close when all is written; a client that does not read it has `idle_seconds`."""
         self._mode = DRAINING
+        self._outbox.flush()
         self._transport.close()
         self._within(self._times.idle)
 

@@ -1,0 +1,46 @@
+"""What is written in one turn of the event loop, written together at its end.
+
+A peer that sleeps must be woken by a write, and that is the dearest part of it: on one machine it costs a fifth of a request. A
+peer that got something a moment ago is awake. So the requests of one turn are worked off first, and what they have to say leaves
+in one go; a lone request waits for nothing but an empty turn of the loop.
+
+Rules
+- What is put for one transport leaves in the order in which it was put. Whoever closes a transport, or writes to it past the
+  outbox, flushes before.
+- At most `MOST` bytes are kept; over them everything leaves at once, so that a transport can say that it has enough.
+- What is put for a transport that closes before the end of the turn is dropped.
+
+It must not know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+MOST = 64 << 10  # bytes
+
+
+class Outbox:
+    """For one event loop."""
+
+    __slots__ = ("_due", "_size")
+
+    def __init__(self) -> None:
+        self._due: list[tuple[asyncio.WriteTransport, bytes]] = []
+        self._size = 0
+
+    def put(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        """Write `data` before the loop waits again."""
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._due.append((transport, data))
+        self._size += len(data)
+        if self._size > MOST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is due now."""
+        due, self._due, self._size = self._due, [], 0
+        for transport, data in due:
+            if not transport.is_closing():
+                transport.write(data)
