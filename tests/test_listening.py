@@ -44,6 +44,12 @@ def test_nothing_stands_before_the_edge_unless_browsers_may_call() -> None:
     assert isinstance(server_config(_edge, asked, Outbox()).app, CORSMiddleware)
 
 
+def test_all_connections_write_by_one_outbox() -> None:
+    """Answers of one turn of the loop leave together, and with what goes to the engines (docs/adr/0009)."""
+    box = Outbox()
+    assert cast("Any", server_config(_edge, Settings(), box).http).keywords["outbox"] is box
+
+
 def test_the_server_waits_as_long_as_the_settings_say() -> None:
     """`server.grace` in whole seconds, never less."""
     config = server_config(_edge, Settings(server=Server(grace=Duration(1.2))), Outbox())

@@ -10,6 +10,7 @@ import pytest
 from autohedge.core.types import Address, BackendSpec, Candidate, Failure, Kind, Limits, Replica, Seat
 from autohedge.pools import Pools
 from autohedge.wire.errors import WireError
+from autohedge.wire.outbox import Outbox
 
 
 def candidate(port: int) -> Candidate:
@@ -21,6 +22,13 @@ def test_a_replica_keeps_its_pool() -> None:
     pools = Pools(2.0, 6.0)
     assert pools.of(candidate(1)) is pools.of(candidate(1))
     assert pools.of(candidate(1)) is not pools.of(candidate(2))
+
+
+def test_all_pools_write_by_one_outbox() -> None:
+    """Requests of one turn of the loop leave together, whichever replica they go to (docs/adr/0009)."""
+    box = Outbox()
+    pools = Pools(2.0, 6.0, outbox=box)
+    assert all(pools.of(candidate(port))._options.outbox is box for port in (1, 2))
 
 
 def test_the_pool_of_a_vanished_replica_is_closed() -> None:
