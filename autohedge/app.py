@@ -173,7 +173,8 @@ class House:
         self.workers = WorkersSource(self.shared, self.boot, time.time, WORKERS)
         told = Told(self._swept, self._source_gone)
         self.discovery = Discovery(settings, self.env, read_file, told, self.workers)
-        self.health = Health(random.random, None, self._health_changed, rules_of(settings, self._has_spare))
+        rules = rules_of(settings, self._has_spare, self._yields)
+        self.health = Health(random.random, None, self._health_changed, rules)
         self.sharing = Sharing(self.shared, self.health, self.clock, time.time)
         if WORKER in self.env:
             self.sharing.count(f"{host}:{self.env[WORKER]}", self._counted)
@@ -183,8 +184,7 @@ class House:
         hooks = Hooks(self.sharing.may_probe, self._probed, self.learner.poke, self.room.freed, self._gone, barred)
         self.probers = Probers(Means(self.registry, self.health, asker, random.random, hooks), settings)
         silent, startup = (lambda: self.learner.silent), settings.startup
-        leads = lambda: self.sharing.leads  # noqa: E731
-        self.rechecker = Rechecker(self.retirements, self.registry, asker, time.time, leads)
+        self.rechecker = Rechecker(self.retirements, self.registry, asker, time.time, lambda: self.sharing.leads)
         self.gate = Gate(self.registry, self.health, startup, silent=silent, poke=self._ask_again)
         self.sharing.waits = lambda: not self.gate.open
         self.tools = Tools(
@@ -240,6 +240,9 @@ class House:
 
     def _effective(self) -> str:
         return render(load(self.config, self.env, read_file))
+
+    def _yields(self) -> float:
+        return self.sharing.yields()
 
     def _has_spare(self, candidate: Candidate) -> bool:
         return self.tools.chains.spares(candidate)

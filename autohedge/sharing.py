@@ -5,7 +5,8 @@ Rules
   until it is over. Where the store is lost, each probes for itself; and so
   does one that waits for evidence to begin with: the one that leads may not probe at all while its own traffic proves health.
 - Probe results and openings are written to the shared book; who hears one takes it in as its own evidence.
-- An opening is kept until its first trial; a breaker that closed takes it back.
+- An opening is kept until its first trial; a breaker that closed takes it back. Where live requests are the trials, the process
+  that leads has its own first and the others hear how it ended; they begin `YIELDED` later, since it may have no such requests.
 
 It must not know: how probes are made, what a store is.
 """
@@ -26,6 +27,7 @@ from autohedge.state.resilient import Shared
 LEASE = "prober"
 HELD = 6.0  # seconds that a lease lasts; renewed three times as often
 PROBES, OPENINGS, METERS, WISHES = "probe:", "opening:", "meters:", "wish:"
+YIELDED = 2.0  # seconds
 FRESH = 30.0  # seconds that a probe's result is worth telling
 
 
@@ -72,6 +74,10 @@ class Sharing:
         host = mine.rpartition(":")[0] + ":"
         return [value for key, value in self._shared.under(host).items() if key != mine]
 
+    def yields(self) -> float:
+        """Seconds by which this process leaves a live trial to the one that leads."""
+        return 0.0 if self.leads else YIELDED
+
     def may_probe(self, _replica: str) -> bool:
         return self.leads or self.waits()
 
@@ -113,8 +119,12 @@ class Sharing:
         if probe is not None:
             self._health.heard(probe, self._clock())
 
-    def _opening_heard(self, _key: str, value: Mapping[str, Any] | None) -> None:
-        opening = Opening.read(value, self._wall()) if value is not None else None
+    def _opening_heard(self, key: str, value: Mapping[str, Any] | None) -> None:
+        if value is None:
+            replica, _, model = key.removeprefix(OPENINGS).rpartition("|")
+            self._health.relieve(replica, model, self._clock())
+            return
+        opening = Opening.read(value, self._wall())
         if opening is None:
             return
         self._hearing = True

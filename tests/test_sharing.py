@@ -8,11 +8,12 @@ from contextlib import suppress
 from typing import Any, cast
 
 from autohedge.core.types import Attempt, Candidate, Failure, Judgement, Outcome, Verdict
+from autohedge.memory.entry import Rules
 from autohedge.memory.health import Health
 from autohedge.rules.breaker import Options
 from autohedge.rules.probes import Probed
 from autohedge.rules.standing import State, Transition, Via, Wish
-from autohedge.sharing import Sharing
+from autohedge.sharing import YIELDED, Sharing
 from autohedge.state.resilient import Shared
 from tests.support.desk import Desk
 from tests.support.vtime import run
@@ -66,13 +67,18 @@ class Desktop:
 
 
 class Worker:
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, *, probed: bool = True) -> None:
         self.desk = Desk()
         self.desk.add("a", backend("b", "one:1", "two:1"), lesson(model("m")), lesson(model("m")))
-        self.health = Health(lambda: 0.5, Options(), self._changed)
+        options = Options(probed=probed)
+        rules = Rules(options, unprobed=options, yields=self.yields)
+        self.health = Health(lambda: 0.5, None, self._changed, rules)
         clock = lambda: self.desk.now  # noqa: E731
         self.sharing = Sharing(cast("Shared", Desktop(book)), self.health, clock, clock)
         self.health.settle(self.desk.snapshot, self.desk.now)
+
+    def yields(self) -> float:
+        return self.sharing.yields()
 
     def _changed(self, candidate: Candidate, moved: Transition) -> None:
         self.sharing.changed(candidate, moved)
@@ -108,6 +114,59 @@ def test_an_opening_survives_a_restart_until_its_first_trial() -> None:
     late = Worker(book)
     late.desk.now += 1000
     assert len(book.kept) == 1
+
+
+def tried(workers: list[Worker], verdict: Verdict) -> int:
+    """One live request at each worker now; how many reached the replica, each ending so."""
+    reached = 0
+    for worker in workers:
+        candidate = worker.desk.candidates("m")[0]
+        admission = worker.health.admit(candidate, worker.desk.now)
+        if admission.allowed:
+            reached += 1
+            attempt = Attempt(
+                candidate, worker.desk.now, admission.stamp, outcome=Outcome(), judgement=Judgement(verdict)
+            )
+            worker.health.record(attempt, worker.desk.now)
+    return reached
+
+
+def test_of_four_workers_one_has_the_live_trial() -> None:
+    """Half-open by one lease, also where nobody probes (paid providers): the one that leads tries, the others hear how it ended."""
+    book = Book()
+    workers = [Worker(book, probed=False) for _ in range(4)]
+    workers[0].sharing.leads = True
+    workers[2].refuse()
+    retry = [worker.health.openings(worker.desk.now)[0].left for worker in workers]
+    assert max(retry) - min(retry) < 0.1
+
+    def later(seconds: float) -> None:
+        for worker in workers:
+            worker.desk.now += seconds
+
+    later(retry[0] + 1.0)
+    assert tried(workers, Verdict.DEAD) == 1
+    assert all(worker.health.openings(worker.desk.now)[0].left > 20 for worker in workers)
+    later(2.0)
+    assert tried(workers, Verdict.DEAD) == 0  # they heard that the trial failed
+    later(31.0)
+    assert tried(workers[:1], Verdict.ANSWER) == tried(workers[:1], Verdict.ANSWER) == 1
+    assert workers[0].state() is State.CLOSED
+    later(2.0)  # the others begin theirs, which now go well
+    for _ in range(2):
+        assert tried(workers[1:], Verdict.ANSWER) == 3
+    assert {worker.state() for worker in workers} == {State.CLOSED}
+
+
+def test_one_that_leads_without_traffic_keeps_nobody_from_the_trial() -> None:
+    book = Book()
+    workers = [Worker(book, probed=False) for _ in range(2)]
+    workers[0].sharing.leads = True
+    workers[1].refuse()
+    workers[1].desk.now += workers[1].health.openings(workers[1].desk.now)[0].left + YIELDED - 0.1
+    assert tried(workers[1:], Verdict.ANSWER) == 0
+    workers[1].desk.now += 0.2
+    assert tried(workers[1:], Verdict.ANSWER) == 1
 
 
 def test_only_the_holder_of_the_lease_probes() -> None:

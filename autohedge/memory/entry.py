@@ -16,7 +16,7 @@ from autohedge.rules.breaker import Breaker, Options
 from autohedge.rules.pool import DEFAULT as POOL
 from autohedge.rules.pool import PoolRules
 from autohedge.rules.probes import RECENT, Probed
-from autohedge.rules.standing import NEVER, Judge, State
+from autohedge.rules.standing import NEVER, Judge, State, no_wait
 from autohedge.rules.window import Window
 
 UNPROBED = replace(BREAKER, probed=False)
@@ -65,7 +65,8 @@ class Opening:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """`probed` tells which candidates somebody probes. `options` and `judge` are for those, the other pair for all that live
-    traffic alone can judge. `spare` tells whether another rung could take over from a candidate.
+    traffic alone can judge. `spare` tells whether another rung could take over from a candidate. `yields`:
+    see `Breaker`.
     """
 
     options: Options = BREAKER
@@ -75,6 +76,7 @@ class Rules:
     probed: Callable[[Candidate], bool] = lambda candidate: not candidate.backend.external
     pool: PoolRules = POOL
     spare: Callable[[Candidate], bool] = lambda _candidate: False
+    yields: Callable[[], float] = no_wait
 
 
 class Entry:

@@ -310,6 +310,9 @@ class Health:
         if entry is None:
             self._pending[opening.replica, opening.model] = (opening, until)
             return
+        if entry.breaker.state is State.OPEN:
+            entry.breaker.follow(max(until, entry.breaker.retry_at))
+            return
         if not opening.hard and not self._rules.spare(entry.candidate):
             pool = self._pools[opening.model]
             out = sum(other.breaker.view(now).tier is Tier.RATIO for other in pool)
@@ -318,6 +321,12 @@ class Health:
         moved = entry.breaker.adopt(until, opening.reason, now, hard=opening.hard, level=opening.level)
         if moved is not None:
             self._told(entry.candidate, moved)
+
+    def relieve(self, replica: str, model: str, now: float) -> None:
+        """Another worker closed its breaker: let the trial of ours begin."""
+        entry = self.find(replica, model)
+        if entry is not None:
+            entry.breaker.follow(min(now, entry.breaker.retry_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:
         """Every breaker with its reasons and the ages of its evidence in seconds, for the admin API."""
@@ -330,6 +339,7 @@ class Health:
         probed = rules.options.probed and rules.probed(candidate)
         judge = rules.judge() if probed else rules.unprobed_judge()
         breaker = Breaker(judge, rules.options if probed else rules.unprobed, now)
+        breaker.yields = rules.yields
         entry = Entry(candidate, breaker, now)
         pool = self._pools.setdefault(candidate.served, [])
         pool.append(entry)

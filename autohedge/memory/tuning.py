@@ -12,13 +12,18 @@ from autohedge.core.types import Candidate
 from autohedge.memory.entry import Rules
 from autohedge.rules.breaker import EIDEX, Options
 from autohedge.rules.pool import PoolRules
+from autohedge.rules.standing import no_wait
 from autohedge.rules.streak import Streak
 from autohedge.rules.window import Window
 from autohedge.settings.model import Settings
 
 
-def rules_of(settings: Settings, spare: Callable[[Candidate], bool] = lambda _candidate: False) -> Rules:
-    """The rules for `Health`. `spare` tells whether another rung could take over from a candidate."""
+def rules_of(
+    settings: Settings,
+    spare: Callable[[Candidate], bool] = lambda _candidate: False,
+    yields: Callable[[], float] = no_wait,
+) -> Rules:
+    """The rules for `Health`. `spare` tells whether another rung could take over from a candidate; `yields`: see `Breaker`."""
     breaker, health, probe = settings.breaker, settings.health, settings.probe
     options = Options(
         hard=breaker.hard,
@@ -48,4 +53,5 @@ def rules_of(settings: Settings, spare: Callable[[Candidate], bool] = lambda _ca
         probed=lambda candidate: probe.external or not candidate.backend.external,
         pool=PoolRules(share=breaker.max_ejected, interval=probe.interval),
         spare=spare,
+        yields=yields,
     )

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autohedge.core.types import Verdict
-from autohedge.rules.standing import ALIVE, NEVER, Admission, Judge, State, Tier, Transition, Via, View, Wish
+from autohedge.rules.standing import ALIVE, NEVER, Admission, Judge, State, Tier, Transition, Via, View, Wish, no_wait
 from autohedge.rules.window import Pace
 
 Guard = Callable[[float], str]  # (now) -> why the pool cannot spare this replica, "" when it can
@@ -62,18 +62,22 @@ EIDEX = Options(hard=0, ramp=())  # seed 000: probes alone decide, at once
 
 
 class Breaker:
-    """See the module. `guard` is asked only when soft evidence would open."""
+    """See the module. `guard` is asked only when soft evidence would open; `yields` gives the seconds by which this process leaves
+    a live trial to another one.
+    """
 
     __slots__ = (
         "_dead", "_dead_at", "_forgiven", "_good", "_lease_until", "_leased_at", "_level", "_opened_at", "_pace", "_pass",
         "_ramp_from", "_ramp_until", "_slow", "_started", "_unsuitable", "answered_at", "failed_at", "failures", "guard",
         "hard", "held", "judge", "known", "options", "reason", "retry_at", "since", "stamp", "state", "wish",
+        "yields",
     )  # fmt: skip
 
     def __init__(self, judge: Judge, options: Options = DEFAULT, now: float = 0.0, guard: Guard | None = None) -> None:
         self.judge = judge
         self.options = options
         self.guard = guard
+        self.yields = no_wait
         self.state = State.CLOSED
         self.wish = Wish.NONE
         self.stamp = 1
@@ -200,6 +204,11 @@ class Breaker:
         self.failures = self.judge.failures(now)
         return self._move(State.OPEN, reason, now)
 
+    def follow(self, until: float) -> None:
+        """Another worker's trial failed (a later time) or ended well (an earlier one): ours comes then."""
+        if self.state is State.OPEN:
+            self.retry_at = until
+
     # --- what can be seen ---------------------------------------------------------------------------------------------
 
     @property
@@ -252,7 +261,7 @@ class Breaker:
         if self.judge.heals or now < self._lease_until:
             return False
         if not self.options.probed or self._unsuitable:
-            return now >= self.retry_at
+            return now >= self.retry_at + self.yields()
         return now >= max(self.retry_at, self._leased_at) + self.options.patience
 
     def _barred(self) -> Admission:

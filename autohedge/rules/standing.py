@@ -17,6 +17,12 @@ from autohedge.core.types import Verdict
 
 NEVER = float("-inf")  # "this has not happened yet", as a time
 
+
+def no_wait() -> float:
+    """For a process that yields to nobody."""
+    return 0.0
+
+
 # Verdicts that prove a live engine without proving a good answer: neutral for every count, but "not dead, not loading".
 ALIVE = frozenset({Verdict.CLIENT_FAULT, Verdict.CAPABILITY, Verdict.BUSY})
 
