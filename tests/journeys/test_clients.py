@@ -54,18 +54,23 @@ def _rss() -> int:
 
 def test_a_slow_client_slows_the_engine() -> None:
     """Back-pressure: who does not read stops the engine's socket; what AutoHedge holds is bounded, and nothing is lost."""
-    event = b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "x" * 65_000}}]}).encode() + b"\n\n"
-    count = 40 * MIB // len(event)
+
+    def event(number: int) -> bytes:  # no two alike: a stream that says one thing again and again is no answer
+        content = f"{number:06d}" + "x" * 65_000
+        return b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": content}}]}).encode() + b"\n\n"
+
+    size = len(event(0))
+    count = 40 * MIB // size
     sent = 0
 
     async def answerer(writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         writer.transport.set_write_buffer_limits(0)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        for _ in range(count):
-            writer.write(event)
+        for number in range(count):
+            writer.write(event(number))
             await writer.drain()
-            sent += len(event)
+            sent += size
         writer.write(b"data: [DONE]\n\n")
 
     async def main() -> None:
@@ -87,7 +92,7 @@ def test_a_slow_client_slows_the_engine() -> None:
                     piece = await reader.read(1 << 16)
                     got += len(piece)
                     tail = tail[-20:] + piece
-            assert got > count * len(event)
+            assert got > count * size
             assert edge.verdicts() in (["answer"], [])
             writer.close()
 
