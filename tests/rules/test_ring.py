@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autohedge.rules.fnv import fnv1a64
-from autohedge.rules.ring import Ring, bounded
+from autohedge.rules.ring import Ring, bounded, places
 
 KEYS = [fnv1a64(b"doc-%d" % n) for n in range(20_000)]
 NAMINGS = ["http://worker{}:8000", "sglang@10.0.1.{}:30000", "w{}"]
@@ -109,3 +109,12 @@ def test_the_bound_loses_nobody_and_can_be_switched_off() -> None:
     assert list(bounded(["a", "b", "c"], load.__getitem__)) == ["b", "a", "c"]
     assert list(bounded(["a", "b", "c"], load.__getitem__, c=0)) == ["a", "b", "c"]
     assert list(bounded([], load.__getitem__)) == []
+
+
+def test_a_change_among_many_members_places_nobody_anew() -> None:
+    """With more of them than were remembered, each change cost 1 ms for every member instead of a quarter of it."""
+    members = [f"http://many{number}:8000" for number in range(400)]
+    Ring(members, 10)
+    known = places.cache_info().misses
+    Ring(members[1:], 10)
+    assert places.cache_info().misses == known
