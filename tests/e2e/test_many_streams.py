@@ -140,7 +140,6 @@ def cpu_seconds(pid: int) -> float:
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.timeout(300)
 def test_many_open_streams(tmp_path: Path) -> None:
     """All complete and byte-exact; under 250 MiB; the added P50 and P99 per chunk stand in the output."""
     one, two = (Child(["tests.e2e.habits.ticking"], "READY ") for _ in range(2))

@@ -142,7 +142,7 @@ def suite(url: str, folder: Path, model: str) -> dict[str, str]:
     """Requirement to verdict, as `jevcompat test` tells them."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "jevcompat.cli", "test", url, "--model", model, "--json", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     told = json.loads(report.read_text(encoding="utf-8"))
     return {one["id"]: one["status"] for one in told["results"]}
@@ -321,11 +321,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     (folder / "package.json").write_text('{"type": "module", "private": true}')
     (folder / "ask.mjs").write_text(SCRIPT)
     install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "@typesafe-ai/sdk@0.6.0"]
-    subprocess.run(install, cwd=folder, check=True, capture_output=True, timeout=90)
+    subprocess.run(install, cwd=folder, check=True, capture_output=True, timeout=500)
 
     def ask(url: str, model: str) -> Any:
         command = ["node", "ask.mjs", url, model]
-        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=500)
         return json.loads(done.stdout)
 
     return ask
