@@ -71,7 +71,7 @@ from autohedge.watchers.probers import Probers
 from autohedge.watchers.rechecking import Rechecker
 from autohedge.wire.binding import listen
 from autohedge.wire.outbox import Outbox
-from autohedge.workers import BOOT, WORKER
+from autohedge.workers import BOOT, PARENT, WORKER
 
 LOGGER = logging.getLogger("autohedge")
 FIRST_LOOK = 0.7  # seconds before serving in which engines may introduce themselves
@@ -82,7 +82,7 @@ def run(settings: Settings, config: str | None, env: Mapping[str, str], on_ready
     """Serve until SIGTERM or SIGINT. Returns the exit code: 1 when the port is taken."""
     to_stdout()
     if WORKER in env:
-        end_with_parent(signal.SIGTERM)
+        end_with_parent(int(env[PARENT]), signal.SIGTERM)
     house = House(settings, config, env)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(house.run(on_ready or _announce))

@@ -11,13 +11,14 @@ import threading
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Ask the kernel for this signal when the parent's thread that started us dies (Linux; elsewhere nothing happens)."""
+def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel for this signal when the parent's thread that started us dies (Linux; elsewhere nothing happens). The
+    parent itself says its process id: one that died while we were loaded has left us to another.
+    """
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:  # it died between the two lines
+    if os.getppid() != parent:
         os._exit(1)
 
 

@@ -12,6 +12,7 @@ It must not know: what a worker does.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ LOGGER = logging.getLogger("autohedge.workers")
 BOOT = "_AUTOHEDGE_BOOT"  # the same for all workers of one start
 WORKER = "_AUTOHEDGE_WORKER"  # set in a worker's environment: it does not start workers of its own
 AGAIN = 1.0  # seconds before a dead worker is replaced
+PARENT = "_AUTOHEDGE_PARENT"  # the process id of the parent: a worker does not outlive it
 LOOK = 0.2
 
 
@@ -82,5 +84,5 @@ class Crew:
         return code
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        env = {**self._env, WORKER: str(number)}
+        env = {**self._env, WORKER: str(number), PARENT: str(os.getpid())}
         return subprocess.Popen(self._command, env=env, stdin=subprocess.DEVNULL)  # noqa: S603 - our own module

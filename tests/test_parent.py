@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
-CHILD = "from autohedge.parent import end_with_parent; end_with_parent(); print('up', flush=True); import time; time.sleep(60)"
+CHILD = (
+    "import sys; from autohedge.parent import end_with_parent; end_with_parent(int(sys.argv[1])); print('up', flush=True); "
+    "import time; time.sleep(60)"
+)
 PARENT = (
-    "import subprocess, sys, time; "
-    f"child = subprocess.Popen([sys.executable, '-c', {CHILD!r}], stdout=subprocess.PIPE); child.stdout.readline(); "
+    "import os, subprocess, sys, time; "
+    f"child = subprocess.Popen([sys.executable, '-c', {CHILD!r}, str(os.getpid())], stdout=subprocess.PIPE); "
+    "child.stdout.readline(); "
     "print(child.pid, flush=True); time.sleep(60)"
 )
 
@@ -40,3 +44,10 @@ def test_a_killed_parent_takes_its_child_along() -> None:
     while running(child) and time.monotonic() < until:
         time.sleep(0.01)
     assert not running(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux does it")
+def test_a_child_whose_parent_died_while_it_was_loaded_does_not_begin() -> None:
+    """A worker of a keeper that was killed at once had another parent by then, took that one for its own, and served on."""
+    ended = subprocess.run([sys.executable, "-c", CHILD, "1"], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, b"")

@@ -29,10 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--alias", default="")
     parser.add_argument("--key", default="")
     parser.add_argument("--embeds", action="store_true")
-    parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
+    parser.add_argument("--with-parent", type=int, metavar="PID", help="end with the process that started this one")
     asked = parser.parse_args(argv)
     if asked.with_parent:
-        end_with_parent()
+        end_with_parent(asked.with_parent)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     server = xllamacpp.Server(_params(asked))
     print("READY", server.listening_address, flush=True)

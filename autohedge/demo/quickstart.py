@@ -8,6 +8,7 @@ prints what to try. The engines end with this process, however it ends.
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -66,7 +67,7 @@ def _command(folder: Path, number: int) -> list[str]:
 
 def _start(name: str, command: Sequence[str]) -> Engine:
     process = subprocess.Popen(  # noqa: S603 - the command is made above
-        [*command, "--with-parent"],
+        [*command, "--with-parent", str(os.getpid())],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         stdin=subprocess.DEVNULL,

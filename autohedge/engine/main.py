@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         "--fault", action="append", default=[], metavar="NAME[=ARG][:times=N][:for=S][:after=N][:on=WHERE]"
     )
     found.add_argument("--list-faults", action="store_true", help="print the faults and end")
-    found.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
+    found.add_argument("--with-parent", type=int, metavar="PID", help="end with the process that started this one")
     return found
 
 
@@ -57,7 +57,7 @@ def run(argv: Sequence[str], _env: Mapping[str, str]) -> int:
     command = parser()
     given = command.parse_args(argv)
     if given.with_parent:
-        end_with_parent()
+        end_with_parent(given.with_parent)
     if given.list_faults:
         print(listing())
         return 0

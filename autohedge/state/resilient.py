@@ -26,10 +26,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from autohedge.state.contract import StateLost, Store
 from autohedge.state.entry import Entry, Merge, Value, read
@@ -208,10 +209,7 @@ class Shared:
             await self._reread()
             await self._send()
             self._found()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._listen(messages))
-                group.create_task(self._keep_sending())
-                group.create_task(self._keep_rereading())
+            await _until_one_fails(self._listen(messages), self._keep_sending(), self._keep_rereading())
 
     def _lose(self, reason: str) -> None:
         if reason != self.lost:
@@ -365,6 +363,21 @@ async def _within(patience: float, event: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def _until_one_fails(*works: Coroutine[Any, Any, None]) -> None:
+    """Run them. Not by a task group: one that is cancelled while a task of it fails forgets the cancel (Python before 3.13), and
+    who connects again for ever would never end.
+    """
+    tasks = [asyncio.get_running_loop().create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 def _first(group: BaseExceptionGroup[StateLost]) -> str:

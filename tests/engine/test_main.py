@@ -123,10 +123,10 @@ def test_list_faults_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_it_may_end_with_its_parent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The quickstart's word."""
-    heard: list[bool] = []
-    monkeypatch.setattr(main, "end_with_parent", lambda: heard.append(True))
-    assert run(["--list-faults", "--with-parent"], {}) == 0
-    assert heard == [True]
+    heard: list[int] = []
+    monkeypatch.setattr(main, "end_with_parent", heard.append)
+    assert run(["--list-faults", "--with-parent", "7"], {}) == 0
+    assert heard == [7]
     assert capsys.readouterr().out
 
 

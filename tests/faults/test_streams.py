@@ -232,9 +232,7 @@ def test_a_cut_inside_of_an_event_ends_that_event_first() -> None:
     """B82: half an event has left already: a blank line, then the error, so that a reader does not glue them together."""
 
     async def main() -> None:
-        async with alone(
-            "dribble", config=PAIR.replace(', "${TWO}"', "").replace("total: 60s", "total: 1500ms")
-        ) as edge:
+        async with alone("dribble", config=UNHURRIED.replace(', "${TWO}"', "") + "timeouts: {total: 1500ms}\n") as edge:
             heard = await edge.stream()
             assert heard.status == 200
             assert heard.events[-1].startswith(b'data: {"error":')

@@ -135,6 +135,27 @@ def test_others_are_told() -> None:
     play(main())
 
 
+@pytest.mark.parametrize("ticks", range(8))
+def test_a_stop_in_the_moment_of_a_loss_is_a_stop(ticks: int) -> None:
+    """The loss hid the cancel, and the process hung at its end: seen when a slow machine lost its Redis just then."""
+
+    async def main() -> None:
+        place = Place()
+        me = share(place)
+        task = asyncio.create_task(me.run())
+        assert await me.ready(5)
+        await asyncio.sleep(1)
+        place.lose()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=60)
+        assert task.cancelled()
+        await me.close()
+
+    play(main())
+
+
 def test_what_another_process_has_just_written_can_be_asked_for() -> None:
     """Before its message comes: a value, a removal, and nothing of what is no fact or over."""
 

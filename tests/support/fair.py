@@ -37,8 +37,8 @@ class Watch:
 
     def __init__(self, *processes: int) -> None:
         self._processes = ("self", *map(str, processes))
+        self._before = _kept_waiting(self._processes)  # first: who waits while it looks has not begun
         self._began = time.monotonic()
-        self._before = _kept_waiting(self._processes)
 
     @property
     def wall(self) -> float:

@@ -105,6 +105,7 @@ def llama(
         "--port",
         str(port),
         "--with-parent",
+        str(os.getpid()),
         *flags,
         *words,
     ]
@@ -114,7 +115,7 @@ def llama(
 def decider(alias: str, window: int = 8192, slots: int = 2) -> Child:
     """A real llama.cpp server with a decision model: it answers POST /v1/systemone."""
     path = tiny_model(window=window, decides=True)
-    words = ["--window", str(window), "--slots", str(slots), "--alias", alias, "--with-parent"]
+    words = ["--window", str(window), "--slots", str(slots), "--alias", alias, "--with-parent", str(os.getpid())]
     return Child(["autohedge.demo.llama_server", str(path), *words], "READY ")
 
 
