@@ -33,7 +33,7 @@ core/types
 doors/access_log doors/edge doors/openai
 memory/choice memory/cooling memory/entry memory/health memory/meters
 payloads/asking payloads/findings payloads/parse payloads/span payloads/sse payloads/sse_verdict
-rules/balance rules/breaker rules/budget rules/chain rules/limits rules/standing rules/streak rules/verdicts rules/window
+rules/balance rules/breaker rules/budget rules/chain rules/content rules/limits rules/standing rules/streak rules/verdicts rules/window
 wire/answer wire/connection wire/errors wire/heads wire/lifeline wire/outbox wire/pool
 wire/server wire/server_again wire/server_exchange wire/server_reader wire/server_rules
 """

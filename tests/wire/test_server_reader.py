@@ -153,6 +153,17 @@ def test_refused_behind_a_good_one(server: Server, raw: bytes) -> None:
     is_refused(mark + second, 400)
 
 
+@pytest.mark.parametrize("raw", SMUGGLING.values(), ids=SMUGGLING)
+def test_refused_behind_a_head_that_came_again(server: Server, raw: bytes) -> None:
+    """A connection on which the same head came before several bodies, so that it is known, refuses what a fresh one does."""
+    with server.open() as sock:
+        for body in (b"abc", b"another", b""):
+            sock.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            assert json.loads(answer(sock)[2])["body"] == body.decode()
+        sock.sendall(raw)
+        is_refused(to_end(sock), 400)
+
+
 @pytest.mark.parametrize("raw", [SMUGGLING[name] for name in ("no Host", "two Hosts", "coding in HTTP/1.0")])
 def test_known_target_does_not_hide(server: Server, raw: bytes) -> None:
     """What was found good on a connection excuses nothing that comes later on it."""
