@@ -55,7 +55,7 @@ class Options:
     guard: Callable[[str], bool] | None = None  # asked whether the address that was reached may be used
     max_head: int = 65536
     high_water: int = 262144  # body bytes that wait to be taken before reading pauses
-    outbox: Outbox = field(default_factory=Outbox)  # where requests wait for the end of the loop's turn
+    outbox: Outbox = field(default_factory=Outbox)  # by which requests leave
 
 
 class Owner(Protocol):

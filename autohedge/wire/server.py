@@ -5,7 +5,7 @@ and a second write), and it holds what a proxy must hold:
 - A client that leaves cancels the app's task. EOF counts as leaving, as in Go's net/http and nginx: a half-closed client and
   a dead one look the same until something is written.
 - What two readers could read in two ways is refused, and the connection ends (server_rules.py, server_reader.py).
-- What is written leaves at the end of the loop's turn (outbox.py).
+- What is written in one turn of the loop leaves together (outbox.py).
 - Slow clients have a time for each step, see `Times`. One timer per connection serves them all; it
   is armed again only when it fires.
 - Requests of one connection are answered in order. Behind an unanswered one, at most one read and `STASH` bytes are kept.
