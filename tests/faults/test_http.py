@@ -48,7 +48,7 @@ def test_a_false_content_length_is_a_502(fault: str) -> None:
         async with alone(fault) as edge:
             heard = await edge.chat()
             assert heard.status == (502 if fault == "B94" else 504)
-            assert heard.took < 2
+            assert heard.took < 5
             assert edge.verdicts() == ["sick"]
 
     run(main())

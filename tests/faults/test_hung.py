@@ -20,8 +20,8 @@ def test_an_engine_that_accepts_and_never_answers(row: str, stream: bool) -> Non
             heard = await edge.chat(stream=stream)
             assert heard.status == 200
             assert heard.attempts == 2
-            assert heard.last > 0.35
-            assert heard.took < 2
+            assert heard.last > 0.95
+            assert heard.took < 5
             assert edge.verdicts() == ["answer", "sick"]
 
     run(main())
@@ -55,7 +55,7 @@ def test_a_hung_engine_is_taken_out_after_a_few_requests() -> None:
             assert edge.verdicts().count("sick") == 3
             heard = await edge.chat()
             assert (heard.status, heard.attempts) == (200, 1)
-            assert heard.took < 0.3
+            assert heard.took < 0.7
 
     run(main())
 
@@ -180,7 +180,7 @@ def test_a_loading_model_is_waited_for() -> None:
     """B16: Ollama begins its load anew when a client leaves: we neither give up after the first-byte time nor ask a peer."""
 
     async def main() -> None:
-        async with pair("B16=0.7", kind="ollama") as edge:
+        async with pair("B16=1.5", kind="ollama") as edge:
             heard = await edge.chat()
             assert heard.status == 200
             assert heard.attempts == 1
@@ -196,7 +196,7 @@ def test_headers_may_be_late_where_a_model_is_loaded_on_demand(kind: str, status
     """B17: Ollama sends no headers until the model is loaded; its limit is its own (timeouts.loading), others keep theirs."""
 
     async def main() -> None:
-        async with alone("B17=0.7", kind=kind) as edge:
+        async with alone("B17=1.5", kind=kind) as edge:
             assert (await edge.chat()).status == status
 
     run(main())

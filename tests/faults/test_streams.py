@@ -70,7 +70,7 @@ def test_comments_keep_a_slow_start_alive() -> None:
     """B88: comments every 300 ms re-arm the stall of 1 s, the first token comes after 1.2 s; they arrive verbatim."""
 
     async def main() -> None:
-        config = PAIR.replace("stall: 300ms", "stall: 1s").replace("hold: 1s", "hold: 60s")
+        config = PAIR.replace("stall: 800ms", "stall: 1s").replace("hold: 3s", "hold: 60s")
         async with pair("B88=0.3,1.2", config=config) as edge:
             heard = await edge.stream()
             assert heard.attempts == 1
@@ -86,7 +86,7 @@ def test_comments_alone_do_not_hold_a_client_for_ever() -> None:
 
     async def main() -> None:
         async with alone(
-            "B88=0.05,2", config=PAIR.replace(', "${TWO}"', "").replace("hold: 1s", "hold: 200ms")
+            "B88=0.05,2", config=PAIR.replace(', "${TWO}"', "").replace("hold: 3s", "hold: 200ms")
         ) as edge:
             heard = await edge.stream()
             assert 0.15 < heard.first < 1.5

@@ -378,7 +378,7 @@ def test_the_time_of_one_attempt_is_request_timeout_and_nothing_else() -> None:
     """E96: a worker may think longer than the other doors' first_byte allows."""
 
     async def main() -> None:
-        async with behind(wait=0.7) as (edge, _, two):  # TIMES: first_byte 400ms, stall 300ms
+        async with behind(wait=1.5) as (edge, _, two):  # TIMES: first_byte 1s, stall 800ms
             heard = await ask(edge)
             assert (heard.status, heard.backend) == (200, "w1")
             assert two.requests == []

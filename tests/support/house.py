@@ -39,7 +39,7 @@ PATIENCE = 60.0  # seconds that a test waits for what must come; nobody waits so
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
 
 # The waits that faults run into are short, the others are never met; the order of the figures is that of the defaults.
-TIMES = "timeouts: {connect: 5s, first_byte: 400ms, loading: 30s, stall: 300ms, total: 60s, hold: 1s}\n"
+TIMES = "timeouts: {connect: 5s, first_byte: 1s, loading: 30s, stall: 800ms, total: 60s, hold: 3s}\n"
 SERVER = 'server: {listen: "127.0.0.1:0", grace: 1s}\n'
 ALONE = SERVER + TIMES + 'upstream_registry:\n  alone: {hosts: ["${ONE}"]}\n'
 APART = SERVER + TIMES + 'upstream_registry:\n  first: {host: "${ONE}", priority: 1}\n  second: {host: "${TWO}"}\n'
