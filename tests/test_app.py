@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autohedge.app import House
+from autohedge.app import FIRST_LOOK, House
 from autohedge.engine.sample import SampleEngine
 from autohedge.settings.load import load_text
 from tests.support.fair import Watch, slowness
@@ -40,9 +40,11 @@ def test_engines_that_answer_at_once_are_known_to_the_first_request() -> None:
     run(main())
 
 
-def test_an_engine_that_hangs_does_not_hold_the_start() -> None:
+def test_an_engine_that_hangs_does_not_hold_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections wait in the backlog for a moment only; the others are served."""
     config = SERVER + 'upstream_registry:\n  slow: {host: "${ONE}"}\n  fast: {host: "${TWO}"}\n'
+
+    monkeypatch.setattr("tests.support.house.FIRST_LOOK", FIRST_LOOK)
 
     async def main() -> None:
         watch = Watch()

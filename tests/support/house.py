@@ -36,6 +36,7 @@ from tests.support.ports import free_port
 T = TypeVar("T")
 CHAT = "/v1/chat/completions"
 PATIENCE = 60.0  # seconds that a test waits for what must come; nobody waits so long where all is well
+FIRST_LOOK = 20.0  # as long as that an engine may take to introduce itself before AutoHedge serves without it
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
 
 # The waits that faults run into are short, the others are never met; the order of the figures is that of the defaults.
@@ -224,7 +225,8 @@ async def house(
     impatient = mock.patch("uvicorn.server.asyncio", _Impatient())
     impatient.start()
     life = asyncio.get_running_loop().create_task(made.run(ready.set_result))
-    await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
+    with mock.patch("autohedge.app.FIRST_LOOK", FIRST_LOOK):
+        await asyncio.wait((life, ready), return_when=asyncio.FIRST_COMPLETED)
     try:
         if life.done():
             life.result()
