@@ -38,6 +38,8 @@ wire/answer wire/connection wire/errors wire/heads wire/lifeline wire/outbox wir
 wire/server wire/server_again wire/server_exchange wire/server_reader wire/server_rules
 """
 LIBRARY = "autohedge"  # the shared part of all compiled modules: autohedge__mypyc
+# Functions call each other directly, since nobody else can take their place; no tables for exceptions that C does not have.
+FLAGS = ["-fvisibility=hidden", "-fno-asynchronous-unwind-tables"]
 SETTINGS = """[mypy]
 ignore_missing_imports = True
 disable_error_code = import-untyped
@@ -102,6 +104,8 @@ def build(place: Path, folder: Path) -> None:
         file.write_text(prepared(file.read_text(encoding="utf-8")), encoding="utf-8")
     os.chdir(folder)
     modules = mypycify(["--config-file", "mypy.ini", *paths], opt_level="2", debug_level="0", group_name=LIBRARY)
+    for module in modules:
+        module.extra_compile_args += FLAGS
     command = Distribution({"name": "autohedge", "ext_modules": modules}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(place), str(folder / "build")
     command.parallel = True
