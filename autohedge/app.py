@@ -46,7 +46,7 @@ from autohedge.memory.tuning import rules_of
 from autohedge.parent import end_with_parent
 from autohedge.pools import Pools
 from autohedge.relay import Relay
-from autohedge.reloading import follow, read_file, unheard
+from autohedge.reloading import follow, read_again, read_file, unheard
 from autohedge.rules.budget import RetryBudget
 from autohedge.rules.probes import Probed
 from autohedge.rules.reach import may_connect
@@ -321,7 +321,7 @@ class House:
     def reload(self) -> tuple[str, ...]:
         """Load the configuration again; returns why it was not taken over, () when it was."""
         try:
-            loaded = load(self.config, self.env, read_file)
+            loaded = load(self.config, self.env, read_again(self.config))
         except ConfigErrors as errors:
             LOGGER.warning("the changed configuration is wrong, the old one goes on:\n%s", errors)
             return tuple(str(error) for error in errors.errors)

@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from autohedge.wire.binding import bound
+from autohedge.wire.binding import ours
 
 LOGGER = logging.getLogger("autohedge.workers")
 BOOT = "_AUTOHEDGE_BOOT"  # the same for all workers of one start
@@ -34,7 +34,7 @@ def run_workers(count: int, bind: tuple[str, int], config: str | None, env: Mapp
     """Run `count` workers until a signal; returns the exit code. `grace` is seconds that they get to end. Raises OSError when
     the port is taken.
     """
-    with bound(bind, shared=True) as holder:
+    with ours(bind) as holder:
         host, port = holder.getsockname()[:2]
         place = f"[{host}]:{port}" if holder.family is socket.AF_INET6 else f"{host}:{port}"
         command = [sys.executable, "-m", "autohedge", "serve", *(["--config", config] if config else [])]

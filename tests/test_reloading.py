@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autohedge.reloading import RESTART, follow, text_of, unheard
+from autohedge.reloading import RESTART, follow, read_again, text_of, unheard
 from autohedge.settings.load import load_text
 from autohedge.settings.model import Settings
 
@@ -58,6 +58,42 @@ def test_a_changed_text_and_a_hangup_are_told(tmp_path: Path) -> None:
             following.cancel()
 
     asyncio.run(main())
+
+
+def test_a_text_that_is_being_written_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beginning may be a valid file that wants less: what one look finds must be there at the next one."""
+    looks = iter(["old", "wh", "whole"])
+    monkeypatch.setattr("autohedge.reloading.text_of", lambda _path: next(looks, "whole"))
+    monkeypatch.setattr("autohedge.reloading.POLL", 0.01)
+    monkeypatch.setattr("autohedge.reloading.SETTLED", 0.01)
+    left: list[int] = []
+
+    async def main() -> None:
+        told = asyncio.Event()
+
+        def changed() -> None:
+            left.append(len(list(looks)))
+            told.set()
+
+        following = asyncio.create_task(follow("c.yaml", changed))
+        await asyncio.wait_for(told.wait(), 60)
+        following.cancel()
+
+    asyncio.run(main())
+    assert left == [0]  # not before the whole text was seen
+
+
+def test_an_empty_configuration_is_not_read_again(tmp_path: Path) -> None:
+    """It is a file that somebody writes; a secret may be empty."""
+    config, secret = tmp_path / "c.yaml", tmp_path / "secret"
+    config.write_text(" \n")
+    secret.write_text("")
+    read = read_again(str(config))
+    assert read(str(secret)) == ""
+    with pytest.raises(OSError, match="empty"):
+        read(str(config))
+    config.write_text("a: 1")
+    assert read(str(config)) == "a: 1"
 
 
 def test_a_file_that_cannot_be_read_has_no_text(tmp_path: Path) -> None:

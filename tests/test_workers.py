@@ -93,6 +93,16 @@ def test_a_retirement_seen_by_one_is_obeyed_by_all(tmp_path: Path) -> None:
             assert watch.seconds < 2
 
 
+def test_two_services_with_workers_do_not_share_a_port(tmp_path: Path) -> None:
+    """Each would get the other's callers; who comes second is refused, as without workers."""
+    config = 'server: {{listen: "127.0.0.1:{}", workers: 2}}'
+    first = edge(config.format(0), tmp_path)
+    second = tmp_path / "second"
+    second.mkdir()
+    with ending(first), pytest.raises(RuntimeError, match="cannot listen"):
+        edge(config.format(first.port), second)
+
+
 def test_a_taken_port_is_told_once(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

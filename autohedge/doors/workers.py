@@ -249,7 +249,9 @@ class Pictures:
 
     def _well(self, replica: Replica | None) -> bool:
         """Whether requests may go there; one that nobody has seen yet is well (optimistic start)."""
-        return replica is None or self._tools.health.well(replica, self._places.get(replica.id, ()), self._now)
+        return replica is None or self._tools.health.well(
+            replica, self._places.get(replica.id, ()), self._now, self._tools.learner.silent
+        )
 
 
 def _log(request: Request, what: str, worker: Registered) -> None:

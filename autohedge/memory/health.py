@@ -102,23 +102,20 @@ class Health:
         """How many replicas can serve at least one of their models. Those that are `silent` when asked for their models and
         never answered anything are none: nobody can probe them, so nothing else would tell.
         """
-        good = {
-            candidate.replica.id
-            for candidate in snapshot.everybody()
-            if self.look(candidate, now).tier <= Tier.UNKNOWN
-            and not (candidate.replica.id in silent and self._never_heard(candidate, now))
-        }
-        return len(good)
+        return len({one.replica.id for one in snapshot.everybody() if self._serves(one, now, silent)})
 
-    def _never_heard(self, candidate: Candidate, now: float) -> bool:
+    def _serves(self, candidate: Candidate, now: float, silent: Container[str]) -> bool:
+        if self.look(candidate, now).tier > Tier.UNKNOWN:
+            return False
         breaker = self.entry(candidate, now).breaker
-        return not (candidate.served or breaker.known or breaker.judge.heals)
+        return candidate.replica.id not in silent or bool(candidate.served) or breaker.known or breaker.judge.heals
 
-    def well(self, replica: Replica, places: Iterable[Candidate], now: float) -> bool:
+    def well(self, replica: Replica, places: Iterable[Candidate], now: float, silent: Container[str] = ()) -> bool:
         """Whether a replica can serve one of these places at least; without any, whether nothing speaks against it."""
-        tiers = [self.look(place, now).tier for place in places]
-        if not tiers:
-            tiers = [entry.breaker.view(now).tier for entry in self._entries.get(replica.id, {}).values()]
+        serves = [self._serves(place, now, silent) for place in places]
+        if serves:
+            return any(serves)
+        tiers = [entry.breaker.view(now).tier for entry in self._entries.get(replica.id, {}).values()]
         return not tiers or min(tiers) <= Tier.UNKNOWN
 
     def entry(self, candidate: Candidate, now: float) -> Entry:

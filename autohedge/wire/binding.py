@@ -30,6 +30,15 @@ def bound(bind: tuple[str, int], *, shared: bool) -> socket.socket:
     return made
 
 
+def ours(bind: tuple[str, int]) -> socket.socket:
+    """A shared socket for a port at which nobody else listens. Raises OSError when the address is taken.
+
+    Two services that both share would get each other's callers without a word; who shares not is refused beside who does.
+    """
+    bound(bind, shared=False).close()
+    return bound(bind, shared=True)
+
+
 def listen(bind: tuple[str, int], *, shared: bool = False) -> socket.socket:
     """A listening socket; raises OSError when the address is taken."""
     listener = bound(bind, shared=shared)

@@ -359,6 +359,16 @@ def test_the_empty_list() -> None:
     assert Counter().ask("GET", "/workers").json() == {"workers": [], "total": 0, "stats": none}
 
 
+def test_a_worker_that_never_answered_is_not_well() -> None:
+    """Without a model nobody probes it: that it was silent when it was asked for its models is all that speaks."""
+    counter = Counter()
+    counter.register()
+    assert counter.ask("GET", "/workers").json()["workers"][0]["is_healthy"] is True
+    (replica,) = counter.desk.snapshot.replicas
+    counter.desk.counter.silent[replica] = "connection refused"
+    assert counter.ask("GET", "/workers").json()["workers"][0]["is_healthy"] is False
+
+
 def test_load_is_what_is_under_way_and_health_is_the_breaker_s() -> None:
     """E58, E60."""
     counter = Counter()

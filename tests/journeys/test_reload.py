@@ -18,6 +18,7 @@ from tests.support.house import HELLO, PAIR, SERVER, Edge, eventually, house, ru
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is looked at ten times a second."""
     monkeypatch.setattr("autohedge.reloading.POLL", 0.1)
+    monkeypatch.setattr("autohedge.reloading.SETTLED", 0.01)
 
 
 ONE = SERVER + 'upstream_registry:\n  first: {host: "${ONE}"}\n'
@@ -65,8 +66,8 @@ def test_a_valid_change_is_taken_over(how: str, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "text",
-    ["upstream_registry: [", SERVER + "unknown: 1\n", SERVER + "upstream_registry: {first: {host: 5}}\n", ""],
-    ids=["no YAML", "unknown key", "wrong type", "gone"],
+    ["upstream_registry: [", SERVER + "unknown: 1\n", SERVER + "upstream_registry: {first: {host: 5}}\n", "\n", ""],
+    ids=["no YAML", "unknown key", "wrong type", "nothing in it", "gone"],
 )
 def test_an_invalid_change_changes_nothing(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The old state goes on, one warning says why with the line; the next valid text is taken."""

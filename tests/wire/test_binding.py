@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from autohedge.wire.binding import listen
+from autohedge.wire.binding import listen, ours
 from autohedge.wire.lifeline import to_caller
 
 
@@ -31,3 +31,12 @@ def test_a_caller_whose_machine_vanished_is_noticed() -> None:
 def test_a_taken_port_is_an_error_and_leaves_no_socket() -> None:
     with listen(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         listen(("127.0.0.1", taken.getsockname()[1]))
+
+
+def test_a_port_that_others_share_is_not_ours() -> None:
+    with (
+        ours(("127.0.0.1", 0)) as first,
+        listen(first.getsockname(), shared=True) as worker,
+        pytest.raises(OSError, match="in use"),
+    ):
+        ours(worker.getsockname())
