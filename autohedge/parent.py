@@ -1,4 +1,6 @@
-"""A child that ends with its parent: no worker, and no engine of the quickstart or of a test, outlives who started it."""
+"""A child and who started it: no worker, and no engine of the quickstart or of a test, outlives its parent; what it announces
+arrives whole.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,14 @@ def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def announce(url: str) -> None:
+    """Say `READY url` and the line's end in one write, which a pipe takes whole (pipe(7), PIPE_BUF). llama.cpp logs from a thread
+    of its own, piece by piece; in a pipe that takes both, a piece falls between the writes of an unbuffered print.
+    """
+    sys.stdout.write(f"READY {url}\n")
+    sys.stdout.flush()
 
 
 def watch_parent() -> None:

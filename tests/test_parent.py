@@ -1,4 +1,4 @@
-"""A child that ends with its parent, however that ends."""
+"""A child that ends with its parent, however that ends, and whose announcement arrives whole."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ PARENT = (
     "child.stdout.readline(); "
     "print(child.pid, flush=True); time.sleep(60)"
 )
+ANNOUNCING = """
+import os, threading
+from autohedge.parent import announce
+
+def log():
+    while True:
+        os.write(2, b"0.00.021 ")
+
+threading.Thread(target=log, daemon=True).start()
+for number in range(300):
+    announce(f"http://127.0.0.1:{number}")
+os._exit(0)
+"""
 
 
 def running(pid: int) -> bool:
@@ -51,3 +64,17 @@ def test_a_child_whose_parent_died_while_it_was_loaded_does_not_begin() -> None:
     """A worker of a keeper that was killed at once had another parent by then, took that one for its own, and served on."""
     ended = subprocess.run([sys.executable, "-c", CHILD, "1"], capture_output=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, b"")
+
+
+def test_what_a_child_announces_arrives_whole_amid_the_pieces_of_its_engine_s_log() -> None:
+    """A log of another thread in the same pipe tore the READY line of llama.cpp apart: a test run in three waited in vain."""
+    heard = subprocess.run(
+        [sys.executable, "-u", "-c", ANNOUNCING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
+        text=True,
+    ).stdout
+    assert "0.00.021 " in heard, "the log and the announcements share the pipe"
+    for number in range(300):
+        assert f"READY http://127.0.0.1:{number}\n" in heard

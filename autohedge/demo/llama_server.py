@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import xllamacpp
 
-from autohedge.parent import end_with_parent
+from autohedge.parent import announce, end_with_parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_with_parent(asked.with_parent)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     server = xllamacpp.Server(_params(asked))
-    print("READY", server.listening_address, flush=True)
+    announce(server.listening_address)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     sys.stdout.flush()
     os._exit(0)  # the engine's own shutdown joins threads for seconds; nothing here needs saving

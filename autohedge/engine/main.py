@@ -15,7 +15,7 @@ from autohedge.core.types import Kind
 from autohedge.engine.faults import listing, order
 from autohedge.engine.sample import SampleEngine
 from autohedge.engine.text import NATURAL
-from autohedge.parent import end_with_parent
+from autohedge.parent import announce, end_with_parent
 
 try:
     from uvloop import new_event_loop
@@ -94,7 +94,7 @@ async def _serve(engine: SampleEngine, drain: float) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    print(f"READY {await engine.start()}", flush=True)
+    announce(await engine.start())
     await ended.wait()
     print("ENDING", flush=True)
     await engine.drain(drain)

@@ -33,7 +33,11 @@ class Child:
         self._found: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, args=(marker,), daemon=True)
         self._reader.start()
-        found = self._found.get(timeout=PATIENCE)
+        try:
+            found = self._found.get(timeout=PATIENCE)
+        except queue.Empty:
+            self.stop()
+            raise RuntimeError(f"{command} did not say {marker!r}: " + "".join(self.lines[-20:])) from None
         if found is None:
             self.stop()
             raise RuntimeError("the child ended: " + "".join(self.lines[-20:]))
