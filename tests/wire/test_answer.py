@@ -242,7 +242,8 @@ def test_a_chunked_answer_cut_anywhere_is_never_complete(cut: int) -> None:
 def test_a_finished_answer_leaves_no_work_for_the_collector(message: bytes) -> None:
     """Answer and parser hold each other; the ring is broken when the message ends, not at the next collection."""
     fed([message])
-    gc.collect()
+    while gc.collect():
+        pass  # what ends in one collection may leave something to the next
     fed([message])
     assert gc.collect() == 0
 

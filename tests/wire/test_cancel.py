@@ -88,7 +88,7 @@ async def _storm(server: Server, address: Address, options: Options, *, warm: bo
     await _caller(pool, stages)
     assert stages[-1] == "end"
     pool.close()
-    await until(lambda: server.busy == 0 and open_sockets() == before)
+    await until(lambda: server.busy == 0 and open_sockets() <= before)
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["reused", "fresh"])
@@ -140,6 +140,6 @@ def test_many_races_share_one_pool(loop: str) -> None:
             await until(lambda: pool.open == pool.idle)
             await _caller(pool, [])
             pool.close()
-            await until(lambda: server.busy == 0 and open_sockets() == before)
+            await until(lambda: server.busy == 0 and open_sockets() <= before)
 
     run(loop, main())
