@@ -37,6 +37,7 @@ NEWEST = (1, 45)
 LAZY = "1.41"  # any version keeps the SDK from asking in its constructor
 LIMIT = 256 << 20  # bytes of one list
 PIECE = 1 << 16
+AGAIN = 0.02  # seconds until a full queue of callers is tried again
 QUIET = 90.0  # seconds without an event after which the stream is opened anew: a dead peer looks the same
 
 _FAILURES = (requests.exceptions.RequestException, HTTPError, OSError, docker.errors.DockerException)
@@ -172,10 +173,19 @@ class DockerApi:
 
 
 def _knock(place: Place) -> None:
-    """Whether somebody is behind a socket file. Where nobody is, the SDK would leave its own socket open until a collection."""
+    """Whether somebody is behind a socket file. Where nobody is, the SDK would leave its own socket open until a collection. Room
+    in a full queue of callers is waited for: a socket with a timeout is refused there at once (connect(2), EAGAIN).
+    """
+    deadline = time.monotonic() + place.timeout
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(place.timeout)
-        probe.connect(place.host.removeprefix("unix://"))
+        while True:
+            try:
+                return probe.connect(place.host.removeprefix("unix://"))
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(AGAIN)
 
 
 def elements(text: str, who: str) -> Iterator[Any]:

@@ -77,6 +77,10 @@ def unreachable(error: BaseException, host: str, path: str, timeout: float, gid:
             f"nobody listens at {host}: the Docker engine or the guard in front of it is down",
         ),
         (
+            number == errno.EAGAIN,
+            f"the Docker API at {host} takes no more connections: too many wait there already",
+        ),
+        (
             one(requests.exceptions.SSLError, urllib3.exceptions.SSLError),
             f"TLS with {host} failed; look at sources.swarm.tls: {last}",
         ),

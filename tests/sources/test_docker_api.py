@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autohedge.sources.docker_api import DockerApi, Place, elements
+from autohedge.sources.docker_api import AGAIN, DockerApi, Place, _knock, elements
 from autohedge.sources.docker_errors import ApiError
 from tests.support.docker_stub import DockerStub
 from tests.support.swarm import service
@@ -96,6 +98,40 @@ def test_no_socket_no_permission_nobody_there(engine: DockerStub, api: DockerApi
     engine.path.unlink()
     engine.start()
     assert list(api.list("/nodes")) == engine.nodes
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[tuple[socket.socket, Path]]:
+    """An engine with as many callers before its door as it lets wait."""
+    path = tmp_path / "crowded.sock"
+    with socket.socket(socket.AF_UNIX) as engine, socket.socket(socket.AF_UNIX) as caller:
+        engine.bind(str(path))
+        engine.listen(0)
+        caller.connect(str(path))
+        yield engine, path
+
+
+def test_an_engine_whose_queue_is_full_says_so(crowded: tuple[socket.socket, Path]) -> None:
+    """It was said to have closed the connection, and the SDK left its own socket open."""
+    with pytest.raises(ApiError, match="takes no more connections"):
+        DockerApi(Place(f"unix://{crowded[1]}", 0.1)).list("/nodes")
+
+
+def test_room_in_a_full_queue_is_waited_for(
+    crowded: tuple[socket.socket, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is busy, not away: during the second pause it takes the caller who waits."""
+    engine, path = crowded
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            engine.accept()[0].close()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    _knock(Place(f"unix://{path}", 30))
+    assert pauses == [AGAIN, AGAIN]
 
 
 def test_tcp_to_nobody() -> None:
