@@ -114,7 +114,7 @@ class DockerStub:
 
 class _Server(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
-    request_queue_size = 128  # as long as an engine's: a unix socket whose queue is full refuses at once
+    request_queue_size = 128  # an engine's is longer still; a unix socket whose queue is full refuses at once
 
     def __init__(self, stub: DockerStub) -> None:
         self.stub = stub

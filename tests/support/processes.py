@@ -36,11 +36,11 @@ class Child:
         try:
             found = self._found.get(timeout=PATIENCE)
         except queue.Empty:
-            self.stop()
-            raise RuntimeError(f"{command} did not say {marker!r}: " + "".join(self.lines[-20:])) from None
+            found = None
         if found is None:
             self.stop()
-            raise RuntimeError("the child ended: " + "".join(self.lines[-20:]))
+            ended = f"{command} ended or took too long without saying {marker!r}: "
+            raise RuntimeError(ended + "".join(self.lines[-20:]))
         self.url = found
 
     def _read(self, marker: str) -> None:

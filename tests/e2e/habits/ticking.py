@@ -18,6 +18,8 @@ from typing import cast
 
 import uvloop
 
+from autohedge.parent import announce
+
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 START = b'data: {"id":"t","object":"chat.completion.chunk","created":1,"model":"tick","choices":[{"index":0,"delta":{"content":"'
 LAST = b'"},"finish_reason":"stop"}]}\n\n'
@@ -78,7 +80,7 @@ class Ticking(asyncio.Protocol):
 async def main() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Ticking, "127.0.0.1", 0, backlog=4096)
-    print(f"READY http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    announce(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     await ended.wait()
